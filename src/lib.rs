@@ -1,1 +1,9 @@
+//! Oncilla runs the steps of a WorkflowRun as Jobs and records each step's output in the resource's status, so that a
+//! completed step never runs again.
+//!
+//! The way of the data: observe, validate (into a plan), decide, commit, act. Only observe, commit and act hold a client.
 
+pub mod api;
+pub mod evidence;
+pub mod expr;
+pub mod plan;

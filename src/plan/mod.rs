@@ -1,0 +1,88 @@
+//! validate: a spec made into a plan. All faults are found at once, and nothing starts unless there are none.
+//!
+//! A plan is pure data: parsed expressions, the graph, keys. It is made once per generation of a run.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::api::spec::{FailurePolicy, NeedsPolicy, OnStepFailure, OutputFormat};
+use crate::expr::{Expr, Tree};
+
+/// A sound spec.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The run that it is a plan for.
+    pub run: RunInfo,
+    /// `spec.params`, numbers normalised, nulls kept out.
+    pub params: BTreeMap<String, Value>,
+    pub on_step_failure: OnStepFailure,
+    /// In an order in which every step comes after those it needs.
+    pub steps: Vec<StepPlan>,
+    /// `spec.outputs`.
+    pub outputs: BTreeMap<String, Tree>,
+    /// `idempotency.key` as given, evaluated over params and run; None: the run's UID is its identity.
+    pub idempotency_key: Option<String>,
+}
+
+/// What identifies a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunInfo {
+    pub name: String,
+    pub namespace: String,
+    pub uid: String,
+    /// Read by expressions as run.labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// A step of a sound spec, with `defaults` merged in.
+#[derive(Clone, Debug)]
+pub struct StepPlan {
+    pub name: String,
+    /// Where the step stands in the run: its key in `status.steps`.
+    pub path: String,
+    /// The path's hash, as the label has it.
+    pub hash: String,
+    /// The idempotency key: the same in every attempt and re-submission.
+    pub key: String,
+    /// Positions in `Plan::steps`, written and implied by expressions, in order, each once.
+    pub needs: Vec<usize>,
+    pub needs_policy: NeedsPolicy,
+    pub when: Option<Expr>,
+    pub failure_policy: FailurePolicy,
+    pub max_attempts: IntPlan,
+    pub max_disruptions: i64,
+    pub backoff: BackoffPlan,
+    pub timeout: Option<DurationPlan>,
+    pub start_timeout: Option<DurationPlan>,
+    pub output_format: OutputFormat,
+    /// Bytes.
+    pub output_max_bytes: usize,
+    /// The merged container and pod template, with templates in their strings.
+    pub container: Tree,
+    pub pod_template: Tree,
+    /// Init containers of our template: name, and whether it is a sidecar.
+    pub init_containers: Vec<(String, bool)>,
+}
+
+/// An integer, or an expression that gives one when it is needed.
+#[derive(Clone, Debug)]
+pub enum IntPlan {
+    Fixed(i64),
+    Expr(Expr),
+}
+
+/// A length of time in milliseconds, or an expression that gives its text when it is needed.
+#[derive(Clone, Debug)]
+pub enum DurationPlan {
+    Fixed(i64),
+    Expr(Expr),
+}
+
+#[derive(Clone, Debug)]
+pub struct BackoffPlan {
+    pub initial: DurationPlan,
+    pub factor: i64,
+    pub max: DurationPlan,
+    pub jitter_percent: i64,
+}
