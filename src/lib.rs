@@ -5,5 +5,6 @@
 
 pub mod api;
 pub mod evidence;
+pub mod journal;
 pub mod expr;
 pub mod plan;

@@ -171,6 +171,10 @@ pub struct Record {
     /// When the attempt was recorded; gone when the step has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt_time: Option<Time>,
+    /// The latest time at which the API server may still accept the attempt's Job, by this controller's clock; gone when the Job
+    /// has been seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub create_before: Option<Time>,
     /// Why the attempt is being stopped; set before anything is done about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closing: Option<StepReason>,
@@ -233,6 +237,7 @@ impl Record {
             job_uid: None,
             pod_uid: None,
             attempt_time: None,
+            create_before: None,
             closing: None,
             start_time: None,
             completion_time: None,
