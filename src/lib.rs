@@ -3,8 +3,13 @@
 //!
 //! The way of the data: observe, validate (into a plan), decide, commit, act. Only observe, commit and act hold a client.
 
+pub mod act;
 pub mod api;
+pub mod commit;
+pub mod controller;
+pub mod decide;
 pub mod evidence;
-pub mod journal;
 pub mod expr;
+pub mod journal;
 pub mod plan;
+pub mod report;

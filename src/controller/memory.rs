@@ -1,0 +1,78 @@
+//! What one process remembers of a run between reconciles. None of it is truth: losing it costs reads and writes, never
+//! correctness.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::commit::Recorded;
+use crate::evidence::{JobEvidence, Refusal};
+use crate::observe::views::RunView;
+use crate::plan::Plan;
+
+/// How long a Job that this process created is taken as there while the watch has not shown it.
+const WATCH_LAG: Duration = Duration::from_secs(10);
+
+/// A sound spec's plan, or the text of its faults.
+pub type Planned = Result<Arc<Plan>, String>;
+
+#[derive(Default)]
+pub struct Memory {
+    plan: Option<(i64, Planned)>,
+    latest: Option<Recorded>,
+    jobs: BTreeMap<String, (Instant, JobEvidence)>,
+    pub refusals: BTreeMap<String, Refusal>,
+    pub namespace_terminating: bool,
+    /// Failed reconciles in a row, for the backoff.
+    pub failures: u32,
+}
+
+impl Memory {
+    /// The plan of the run's spec, made once per generation.
+    pub fn plan(&mut self, generation: i64, make: impl FnOnce() -> Planned) -> Planned {
+        match &self.plan {
+            Some((known, planned)) if *known == generation => planned.clone(),
+            _ => {
+                let planned = make();
+                self.plan = Some((generation, planned.clone()));
+                planned
+            }
+        }
+    }
+
+    /// The newer of what the cache shows and what this process last wrote: the cache may lag behind our own commits.
+    pub fn newest(&self, cached: Recorded) -> Recorded {
+        match &self.latest {
+            Some(latest) if latest.status.revision > cached.status.revision => {
+                Recorded::read(latest.status.clone(), latest.resource_version.clone())
+            }
+            _ => cached,
+        }
+    }
+
+    pub fn wrote(&mut self, recorded: &Recorded) {
+        self.latest = Some(recorded.clone());
+    }
+
+    /// After a conflict or an unknown answer only the API server knows.
+    pub fn forget_latest(&mut self) {
+        self.latest = None;
+    }
+
+    pub fn created(&mut self, name: String, job: JobEvidence) {
+        self.refusals.remove(&name);
+        self.jobs.insert(name, (Instant::now(), job));
+    }
+
+    /// Jobs that this process created or read just now and that the watch may not show yet.
+    pub fn recent_jobs(&mut self) -> impl Iterator<Item = (&String, &JobEvidence)> {
+        self.jobs.retain(|_, (at, _)| at.elapsed() < WATCH_LAG);
+        self.jobs.iter().map(|(name, (_, job))| (name, job))
+    }
+}
+
+/// What a status that was read says, and its version.
+pub fn recorded(run: &RunView) -> Result<Recorded, serde_json::Error> {
+    let status = if run.status.is_null() { Default::default() } else { serde_json::from_value(run.status.clone())? };
+    Ok(Recorded::read(status, run.metadata.resource_version.clone().unwrap_or_default()))
+}

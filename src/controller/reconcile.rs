@@ -1,0 +1,342 @@
+//! One reconcile of one run: observe, decide, commit, act, until nothing more follows.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::runtime::controller::Action;
+
+use super::memory::{self, Memory, Planned};
+use super::{Context, events};
+use crate::act::{self, Outcome};
+use crate::answer::{CommitMeaning, CreateMeaning};
+use crate::api::time::Time;
+use crate::commit::{self, Recorded};
+use crate::decide::{self, Control, Decision, Input, Query};
+use crate::evidence::{AttemptId, Evidence, Refusal};
+use crate::journal::Journal;
+use crate::observe::live;
+use crate::observe::views::RunView;
+use crate::plan::{self, Plan, RunInfo};
+use crate::report;
+
+/// Decisions in one reconcile: each is one commit at most, so a run that fans out is not interrupted, and one that errs in
+/// a circle does not hold a worker.
+const ROUNDS: usize = 8;
+/// Before a create that quota or a policy refused is tried again.
+const NOT_NOW: Duration = Duration::from_secs(15);
+/// After a conflict, while the cache catches up.
+const SOON: Duration = Duration::from_millis(50);
+/// A run that nothing wakes is looked at again after this long.
+const AT_LEAST: Duration = Duration::from_secs(300);
+
+/// What ends a reconcile early. Each is tried again with a growing wait.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the status of the run cannot be read: {0}; it was written by another version or by hand")]
+    Status(#[source] serde_json::Error),
+    #[error("reading live: {0}")]
+    Read(#[source] kube::Error),
+    #[error("the API server refuses the status: {0}")]
+    Refused(String),
+    #[error("not allowed to write the status: {0}")]
+    Forbidden(String),
+    #[error("no answer: {0}")]
+    Unknown(String),
+}
+
+/// Reconciles `run` once.
+pub async fn reconcile(run: Arc<RunView>, context: Arc<Context>) -> Result<Action, Error> {
+    let Some(uid) = run.metadata.uid.clone() else { return Ok(Action::await_change()) };
+    let memory = context.memory_of(&uid);
+    if run.metadata.deletion_timestamp.is_some() {
+        return super::sweep::release_deleted(&context, &run).await;
+    }
+    let result = rounds(&run, &context, &memory).await;
+    let mut memory = lock(&memory);
+    match &result {
+        Ok(_) => memory.failures = 0,
+        Err(_) => memory.failures = memory.failures.saturating_add(1),
+    }
+    result
+}
+
+/// How long to wait after `failures` failed reconciles in a row.
+pub fn backoff(failures: u32) -> Duration {
+    Duration::from_millis(200).saturating_mul(1 << failures.min(8)).min(Duration::from_secs(30))
+}
+
+pub(super) fn lock(memory: &Mutex<Memory>) -> std::sync::MutexGuard<'_, Memory> {
+    memory.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+async fn rounds(run: &RunView, context: &Context, memory: &Mutex<Memory>) -> Result<Action, Error> {
+    let mut run = std::borrow::Cow::Borrowed(run);
+    let mut requeue: Option<Duration> = None;
+    for _ in 0..ROUNDS {
+        let recorded = lock(memory).newest(memory::recorded(&run).map_err(Error::Status)?);
+        let planned = plan_of(&run, memory);
+        let (decision, journal) = match &planned {
+            Ok(plan) => decide_live(&run, plan, &recorded, context, memory).await?,
+            Err(faults) => {
+                let journal = Journal::of(&recorded.status);
+                (decide::refuse(&journal, faults, generation(&run)), journal)
+            }
+        };
+        let wake = decision.wake;
+        let starts = decision.effects.iter().any(decide::Effect::starts);
+        let recorded = if decision.journal != journal || starts {
+            let spec = planned.as_ref().map(Arc::as_ref).map_err(String::as_str);
+            let after = report::status(&recorded.status, &decision.journal, spec, now());
+            match commit::commit(&context.client, &run, &recorded, after).await {
+                Ok(written) => {
+                    lock(memory).wrote(&written);
+                    events::publish(context, &run, &journal, &decision.journal).await;
+                    written
+                }
+                Err(CommitMeaning::Acknowledged | CommitMeaning::Conflict) => {
+                    lock(memory).forget_latest();
+                    match refetch(context, &run).await? {
+                        Some(fresh) => run = std::borrow::Cow::Owned(fresh),
+                        None => return Ok(Action::await_change()),
+                    }
+                    continue;
+                }
+                Err(CommitMeaning::Gone) => return Ok(Action::await_change()),
+                Err(CommitMeaning::Refused { message }) => {
+                    lock(memory).forget_latest();
+                    return Err(Error::Refused(message));
+                }
+                Err(CommitMeaning::Forbidden { message }) => return Err(Error::Forbidden(message)),
+                Err(CommitMeaning::Unknown { message }) => {
+                    // Written or not: only the API server knows, and it is asked before anything follows.
+                    lock(memory).forget_latest();
+                    tracing::warn!(%message, "the answer to a status write was lost; reading the run");
+                    match refetch(context, &run).await? {
+                        Some(fresh) => run = std::borrow::Cow::Owned(fresh),
+                        None => return Ok(Action::await_change()),
+                    }
+                    continue;
+                }
+            }
+        } else {
+            recorded
+        };
+        let Ok(plan) = &planned else { return Ok(Action::await_change()) };
+        let justified = recorded.justify(decision.effects);
+        let outcomes = act::act(&context.client, plan, &recorded.status, &justified).await;
+        let after = settle(plan, outcomes, context, memory, &recorded).await?;
+        requeue = [after.requeue, wake.map(until)].into_iter().flatten().min();
+        if !after.again {
+            break;
+        }
+    }
+    Ok(Action::requeue(requeue.unwrap_or(AT_LEAST).min(AT_LEAST)))
+}
+
+/// Decides, answers what that asks, and decides again, until no new question comes.
+async fn decide_live(
+    run: &RunView,
+    plan: &Plan,
+    recorded: &Recorded,
+    context: &Context,
+    memory: &Mutex<Memory>,
+) -> Result<(Decision, Journal), Error> {
+    let journal = Journal::of(&recorded.status);
+    let mut evidence = observe(plan, context, memory);
+    let mut asked: BTreeSet<Query> = BTreeSet::new();
+    loop {
+        let input = Input {
+            plan,
+            journal: &journal,
+            evidence: &evidence,
+            control: control(run),
+            generation: generation(run),
+            now: now(),
+        };
+        let decision = decide::decide(&input);
+        let new: Vec<Query> = decision.queries.difference(&asked).cloned().collect();
+        if new.is_empty() {
+            return Ok((decision, journal));
+        }
+        for query in new {
+            live::answer(&context.client, &plan.run, &query, &mut evidence, &context.index).await.map_err(Error::Read)?;
+            asked.insert(query);
+        }
+    }
+}
+
+/// What the watches show of the run, and what this process knows beyond that.
+fn observe(plan: &Plan, context: &Context, memory: &Mutex<Memory>) -> Evidence {
+    let mut evidence = context.index.evidence(&plan.run.namespace, &plan.run.uid);
+    let mut memory = lock(memory);
+    for (name, job) in memory.recent_jobs() {
+        evidence.jobs.entry(name.clone()).or_insert_with(|| job.clone());
+    }
+    evidence.refusals = memory.refusals.clone();
+    evidence.namespace_terminating = memory.namespace_terminating;
+    evidence
+}
+
+/// What follows from the answers to the effects.
+#[derive(Default)]
+struct After {
+    /// Decide again at once: something is known that was not.
+    again: bool,
+    requeue: Option<Duration>,
+}
+
+impl After {
+    fn requeue(&mut self, wait: Duration) {
+        self.requeue = Some(self.requeue.map_or(wait, |known| known.min(wait)));
+    }
+}
+
+async fn settle(
+    plan: &Plan,
+    outcomes: Vec<Outcome>,
+    context: &Context,
+    memory: &Mutex<Memory>,
+    recorded: &Recorded,
+) -> Result<After, Error> {
+    let mut after = After::default();
+    for outcome in outcomes {
+        match outcome {
+            Outcome::Done => {}
+            Outcome::Created { name, job } => match live::created(*job) {
+                Some(job) => {
+                    // A Job that a webhook changed is seen to at once.
+                    after.again |= !job.faults.is_empty();
+                    lock(memory).created(name, job);
+                }
+                None => after.requeue(SOON),
+            },
+            Outcome::NotCreated { name, meaning } => {
+                let Some(attempt) = attempt_named(plan, recorded, &name) else { continue };
+                not_created(plan, name, attempt, meaning, context, memory, &mut after).await?;
+            }
+            Outcome::Unknown { what } => {
+                tracing::warn!(%what, "no answer; it is looked at again");
+                let failures = {
+                    let mut memory = lock(memory);
+                    memory.failures = memory.failures.saturating_add(1);
+                    memory.failures
+                };
+                after.requeue(backoff(failures));
+            }
+            Outcome::Refused { what, message } => {
+                tracing::error!(%what, %message, "refused");
+                after.requeue(Duration::from_secs(30));
+            }
+        }
+    }
+    Ok(after)
+}
+
+/// The attempt whose Job has this name in the journal.
+fn attempt_named(plan: &Plan, recorded: &Recorded, name: &str) -> Option<AttemptId> {
+    let steps = recorded.status.steps.as_ref()?;
+    let (path, record) = steps.iter().find(|(_, record)| record.job_name.as_deref() == Some(name))?;
+    let step = plan.steps.iter().find(|step| step.path == *path)?;
+    Some((step.hash.clone(), record.attempt))
+}
+
+async fn not_created(
+    plan: &Plan,
+    name: String,
+    attempt: AttemptId,
+    meaning: CreateMeaning,
+    context: &Context,
+    memory: &Mutex<Memory>,
+    after: &mut After,
+) -> Result<(), Error> {
+    let refusal = match meaning {
+        CreateMeaning::Exists { .. } => {
+            let found = live::existing_job(&context.client, &plan.run, &name, &attempt).await.map_err(Error::Read)?;
+            match found {
+                live::Existing::Ours(job) => {
+                    lock(memory).created(name, *job);
+                    after.again = true;
+                    return Ok(());
+                }
+                live::Existing::Gone => {
+                    after.requeue(SOON);
+                    return Ok(());
+                }
+                live::Existing::Foreign(message) => Refusal::NameTaken { message },
+            }
+        }
+        CreateMeaning::Rejected { message } => Refusal::Rejected { message },
+        CreateMeaning::NotNow(waiting) => Refusal::NotNow { waiting, again: now().plus(NOT_NOW.as_millis() as i64) },
+        CreateMeaning::TooLate => {
+            // The answer took longer than the Job may wait: nothing was created, and the record has to be renewed.
+            after.again = true;
+            return Ok(());
+        }
+        CreateMeaning::NamespaceTerminating => {
+            lock(memory).namespace_terminating = true;
+            after.again = true;
+            return Ok(());
+        }
+        // Answered with yes elsewhere; and a run whose namespace is gone is gone.
+        CreateMeaning::Created | CreateMeaning::NamespaceGone => return Ok(()),
+        CreateMeaning::Unknown { message } => {
+            tracing::warn!(job = %name, %message, "no answer to the create of a Job; it is read before it is sent again");
+            let failures = {
+                let mut memory = lock(memory);
+                memory.failures = memory.failures.saturating_add(1);
+                memory.failures
+            };
+            after.requeue(backoff(failures));
+            return Ok(());
+        }
+    };
+    lock(memory).refusals.insert(name, refusal);
+    after.again = true;
+    Ok(())
+}
+
+fn plan_of(run: &RunView, memory: &Mutex<Memory>) -> Planned {
+    lock(memory).plan(generation(run), || {
+        let info = RunInfo {
+            name: run.metadata.name.clone().unwrap_or_default(),
+            namespace: run.metadata.namespace.clone().unwrap_or_default(),
+            uid: run.metadata.uid.clone().unwrap_or_default(),
+            labels: run.metadata.labels.clone().unwrap_or_default(),
+        };
+        plan::build(&info, &run.spec).map(Arc::new).map_err(|faults| {
+            let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            lines.join("; ")
+        })
+    })
+}
+
+/// `spec.control`, which may change while the run goes on.
+fn control(run: &RunView) -> Control {
+    let field = |name: &str| run.spec.pointer(&format!("/control/{name}")).cloned();
+    Control {
+        suspend: field("suspend").and_then(|value| value.as_bool()).unwrap_or(false),
+        cancel: field("cancel").and_then(|value| serde_json::from_value(value).ok()),
+    }
+}
+
+fn generation(run: &RunView) -> i64 {
+    run.metadata.generation.unwrap_or(0)
+}
+
+async fn refetch(context: &Context, run: &RunView) -> Result<Option<RunView>, Error> {
+    let name = run.metadata.name.as_deref().unwrap_or_default();
+    let namespace = run.metadata.namespace.as_deref().unwrap_or_default();
+    let fresh: Option<RunView> =
+        crate::client::read::get_run(&context.client, namespace, name).await.map_err(Error::Read)?;
+    Ok(fresh.filter(|fresh| fresh.metadata.uid == run.metadata.uid))
+}
+
+fn now() -> Time {
+    Timestamp::now().into()
+}
+
+fn until(time: Time) -> Duration {
+    Duration::from_millis(time.since(now()).max(1).unsigned_abs())
+}

@@ -1,0 +1,583 @@
+//! A step with a record that has not ended: what its attempt's Job and pods say, and what follows.
+
+use super::verdict::{self, Outcome, Verdict};
+use super::graph::{Stop, one_line};
+use super::{CLOCK_SKEW, EARLIER_ATTEMPTS, Effect, LOOK_AGAIN, Query, Run, WORTH_A_QUESTION, WORTH_A_WRITE};
+use crate::api::names::CREATE_WINDOW_SECONDS;
+use crate::api::status::{EarlierAttempt, Record};
+use crate::api::time::Time;
+use crate::api::words::{StepPhase, StepReason};
+use crate::evidence::{AttemptId, JobEvidence, JobState, Node, PodEvidence, Refusal, Waiting};
+use crate::plan::{self, StepPlan};
+
+/// How an attempt ended without success.
+struct Ended {
+    reason: StepReason,
+    exit_code: Option<i32>,
+    message: Option<String>,
+    started: Option<Time>,
+    finished: Option<Time>,
+}
+
+impl Ended {
+    fn without_pod(reason: StepReason, message: impl Into<String>) -> Ended {
+        Ended { reason, exit_code: None, message: Some(message.into()), started: None, finished: None }
+    }
+}
+
+/// What the pods of the current attempt say together.
+enum Pods<'a> {
+    None,
+    /// At least one may still run.
+    Going { pod: &'a PodEvidence, verdict: Verdict },
+    /// All have stopped, none with success.
+    Ended(Ended),
+    /// One ended with exit 0 and an output that cannot be kept.
+    BadOutput(Ended),
+}
+
+impl<'a> Run<'a> {
+    /// Names an attempt in the journal; the Job is created after the commit.
+    pub(super) fn begin_attempt(&mut self, step: &StepPlan, before: Option<Record>) {
+        let mut record = before
+            .unwrap_or_else(|| Record::without_job(StepPhase::Pending, StepReason::Starting, None));
+        record.phase = StepPhase::Pending;
+        record.reason = Some(StepReason::Starting);
+        record.message = None;
+        record.attempt += 1;
+        record.fence = self.now.millis().max(record.fence + 1);
+        record.job_name =
+            Some(plan::names::job_name(&self.plan.run.name, &step.name, &self.plan.run.uid, &step.path, record.attempt));
+        record.job_uid = None;
+        record.pod_uid = None;
+        record.attempt_time = Some(self.now);
+        record.create_before = None;
+        record.closing = None;
+        record.start_time = None;
+        record.completion_time = None;
+        record.exit_code = None;
+        self.create(step, &mut record);
+        self.write(step, record);
+    }
+
+    /// Has the Job that the record names created after the commit.
+    fn create(&mut self, step: &StepPlan, record: &mut Record) {
+        record.create_before = Some(self.now.plus(CREATE_WINDOW_SECONDS * 1_000));
+        self.act(Effect::CreateJob { path: step.path.clone() });
+    }
+
+    fn write(&mut self, step: &StepPlan, record: Record) {
+        self.out.journal.steps.insert(step.path.clone(), record);
+    }
+
+    /// A step that is Pending or Running.
+    pub(super) fn advance(&mut self, step: &StepPlan) {
+        let mut record = self.out.journal.steps[&step.path].clone();
+        if let Some(outcome) = self.first_success(step) {
+            return self.succeed(step, record, outcome);
+        }
+        self.release_earlier(step, &record);
+        if record.job_name.is_none() {
+            return self.next_attempt(step, record);
+        }
+        let id: AttemptId = (step.hash.clone(), record.attempt);
+        let job = self.job(step, &record);
+        if let Some((_, job)) = job {
+            record.create_before = None;
+            if !job.faults.is_empty() && record.closing.is_none() {
+                record.closing = Some(StepReason::JobRejected);
+                record.message = Some(one_line(&job.faults.join("; ")));
+            }
+        }
+        self.want_closed(step, &mut record);
+        match self.pods(step, &record) {
+            Pods::BadOutput(ended) => self.end_attempt(step, record, ended),
+            Pods::Going { pod, verdict } => self.going(step, record, job, pod, &verdict),
+            Pods::Ended(ended) if record.closing.is_none() => self.end_attempt(step, record, ended),
+            Pods::Ended(ended) => self.closing(step, record, &id, job, Some(ended)),
+            Pods::None if record.closing.is_some() => self.closing(step, record, &id, job, None),
+            Pods::None => self.no_pod(step, record, &id, job),
+        }
+    }
+
+    /// The first valid success is the result, of whichever pod of whichever attempt (R7).
+    fn first_success(&self, step: &StepPlan) -> Option<Outcome> {
+        let successes = self.pods_of(step).iter().filter_map(|pod| match verdict::verdict(pod, &step.template()) {
+            Verdict::Success { outcome } => Some(outcome),
+            _ => None,
+        });
+        successes.min_by_key(|outcome| outcome.finished)
+    }
+
+    fn succeed(&mut self, step: &StepPlan, mut record: Record, outcome: Outcome) {
+        record.start_time = outcome.started.or(record.start_time);
+        record.completion_time = Some(self.end_time(&record, outcome.finished));
+        record.exit_code = Some(0);
+        record.output = outcome.output;
+        record.output_type = outcome.output_type;
+        self.finalize(step, record, StepPhase::Succeeded, StepReason::Completed, None);
+    }
+
+    /// Puts a record into its last form and sees to what is left of the step.
+    fn finalize(
+        &mut self,
+        step: &StepPlan,
+        mut record: Record,
+        phase: StepPhase,
+        reason: StepReason,
+        message: Option<String>,
+    ) {
+        record.phase = phase;
+        record.reason = Some(reason);
+        record.message = message.map(|text| one_line(&text)).filter(|text| !text.is_empty());
+        record.job_name = None;
+        record.attempt_time = None;
+        record.create_before = None;
+        record.closing = None;
+        record.completion_time.get_or_insert(self.now);
+        self.write(step, record);
+        self.note_failure(step);
+        self.tidy(step);
+    }
+
+    /// The recorded end never lies before the recorded start, nor in this journal's future.
+    fn end_time(&self, record: &Record, finished: Option<Time>) -> Time {
+        let end = finished.unwrap_or(self.now).min(self.now);
+        record.start_time.map_or(end, |start| end.max(start))
+    }
+
+    fn job(&self, step: &StepPlan, record: &Record) -> Option<(&'a str, &'a JobEvidence)> {
+        self.jobs_of(step).iter().copied().find(|(_, job)| job.attempt.1 == record.attempt)
+    }
+
+    /// Whether the attempt has to be stopped; recorded before anything is done about it.
+    fn want_closed(&mut self, step: &StepPlan, record: &mut Record) {
+        if record.closing.is_some() {
+            return;
+        }
+        record.closing = match self.stop() {
+            Some(Stop::Cancelled) => Some(StepReason::RunCancelled),
+            Some(Stop::FailedStopAll) => Some(StepReason::SiblingFailed),
+            Some(Stop::Failed) | None => None,
+        };
+        if record.closing.is_some() || self.has_started(step, record) {
+            return;
+        }
+        let scope = self.scope(step, Some(record.attempt));
+        if let (Ok(Some(limit)), Some(named)) = (step.start_timeout_ms(&scope), record.attempt_time) {
+            let deadline = named.plus(limit);
+            if self.now >= deadline {
+                record.closing = Some(StepReason::StartDeadlineExceeded);
+            } else {
+                self.wake_at(deadline);
+            }
+        }
+    }
+
+    fn has_started(&self, step: &StepPlan, record: &Record) -> bool {
+        record.start_time.is_some()
+            || self.pods_of(step).iter().filter(|pod| pod.attempt.1 == record.attempt).any(|pod| verdict::has_started(pod))
+    }
+
+    fn pods(&self, step: &StepPlan, record: &Record) -> Pods<'a> {
+        let mut last: Option<Ended> = None;
+        let mut bad = None;
+        for &pod in self.pods_of(step).iter().filter(|pod| pod.attempt.1 == record.attempt) {
+            match verdict::verdict(pod, &step.template()) {
+                going @ (Verdict::Waiting { .. } | Verdict::Running { .. } | Verdict::NotStopped { .. }) => {
+                    return Pods::Going { pod, verdict: going };
+                }
+                Verdict::BadOutput { reason, message, outcome } => {
+                    bad = Some(Ended {
+                        reason,
+                        exit_code: Some(0),
+                        message: Some(message),
+                        started: outcome.started,
+                        finished: outcome.finished,
+                    });
+                }
+                Verdict::Failure { reason, exit_code, message, started, finished } => {
+                    let message = Some(message).filter(|text| !text.is_empty());
+                    let ended = Ended { reason, exit_code, message, started, finished };
+                    if last.as_ref().is_none_or(|last| last.finished <= ended.finished) {
+                        last = Some(ended);
+                    }
+                }
+                // Taken before this is asked.
+                Verdict::Success { .. } => {}
+            }
+        }
+        match (bad, last) {
+            (Some(bad), _) => Pods::BadOutput(bad),
+            (None, Some(last)) => Pods::Ended(last),
+            (None, None) => Pods::None,
+        }
+    }
+
+    /// A pod that may still run.
+    fn going(
+        &mut self,
+        step: &StepPlan,
+        mut record: Record,
+        job: Option<(&'a str, &'a JobEvidence)>,
+        pod: &PodEvidence,
+        verdict: &Verdict,
+    ) {
+        if record.closing.is_some() {
+            self.close(step, &record, job);
+        }
+        let stopping = pod.deleting || record.closing.is_some();
+        if (stopping || matches!(verdict, Verdict::NotStopped { .. }))
+            && let Node::Named(name) = &pod.node
+        {
+            // Only its node can stop it, if that is still there.
+            self.ask(Query::Node { name: name.clone() });
+            self.wake_at(self.now.plus(LOOK_AGAIN));
+        }
+        match verdict {
+            Verdict::Running { started, .. } => {
+                let worth = started.unwrap_or(self.now).plus(WORTH_A_WRITE);
+                if record.phase == StepPhase::Running || self.now >= worth {
+                    record.phase = StepPhase::Running;
+                    record.reason = Some(StepReason::Started);
+                    record.message = None;
+                    record.start_time = record.start_time.or(*started);
+                    record.pod_uid.get_or_insert_with(|| pod.uid.clone());
+                    if let Some((_, job)) = job {
+                        record.job_uid.get_or_insert_with(|| job.uid.clone());
+                    }
+                } else {
+                    self.wake_at(worth);
+                }
+            }
+            Verdict::Waiting { waiting: Some(waiting), .. } => self.explain(&mut record, waiting),
+            Verdict::Waiting { waiting: None, .. } => {
+                // Volumes that cannot be mounted show in the pod's events only.
+                let worth = record.attempt_time.unwrap_or(self.now).plus(WORTH_A_QUESTION);
+                if self.now >= worth {
+                    self.ask(Query::Explain { name: pod.name.clone(), uid: pod.uid.clone(), is_pod: true });
+                    self.wake_at(self.now.plus(LOOK_AGAIN));
+                } else {
+                    self.wake_at(worth);
+                }
+            }
+            Verdict::NotStopped { message } => record.message = Some(one_line(message)),
+            _ => {}
+        }
+        self.write(step, record);
+    }
+
+    /// Says what the step waits for, once it has waited long enough for that to be worth a write.
+    fn explain(&mut self, record: &mut Record, waiting: &Waiting) {
+        if record.closing.is_some() || record.phase == StepPhase::Running {
+            return;
+        }
+        let worth = record.attempt_time.unwrap_or(self.now).plus(WORTH_A_WRITE);
+        if self.now < worth {
+            return self.wake_at(worth);
+        }
+        // The kubelet's two messages about an image take turns; the one that says why stays.
+        let vague = waiting.reason == StepReason::ImagePullFailing && waiting.message.contains("Back-off");
+        if vague && record.reason == Some(waiting.reason) && record.message.is_some() {
+            return;
+        }
+        record.reason = Some(waiting.reason);
+        record.message = Some(one_line(&waiting.message));
+    }
+
+    /// An attempt without a pod that nobody wants stopped.
+    fn no_pod(
+        &mut self,
+        step: &StepPlan,
+        mut record: Record,
+        id: &AttemptId,
+        job: Option<(&'a str, &'a JobEvidence)>,
+    ) {
+        let name = record.job_name.clone().unwrap_or_default();
+        match job {
+            Some((_, job)) if job.deleting || job.state != JobState::Active => {
+                // A finished Job without a pod proves nothing until that is read live (R5).
+                if !self.read_live(id, &record) {
+                    return self.write(step, record);
+                }
+                let how = match (job.deleting, job.state) {
+                    (true, _) => "its Job was deleted",
+                    (_, JobState::Complete) => "its Job is complete",
+                    _ => "its Job has failed",
+                };
+                self.end_attempt(step, record, Ended::without_pod(StepReason::PodLost, format!("{how}, and no pod of it is left")));
+            }
+            Some((_, job)) => {
+                if let Some(waiting) = &job.waiting {
+                    self.explain(&mut record, waiting);
+                    self.wake_at(self.now.plus(LOOK_AGAIN));
+                }
+                let worth = job.created.or(record.attempt_time).unwrap_or(self.now).plus(WORTH_A_QUESTION);
+                if self.now >= worth {
+                    self.ask(Query::Explain { name, uid: job.uid.clone(), is_pod: false });
+                    self.wake_at(self.now.plus(LOOK_AGAIN));
+                } else {
+                    self.wake_at(worth);
+                }
+                self.write(step, record);
+            }
+            None => match self.evidence.refusals.get(&name) {
+                Some(Refusal::Rejected { message }) => {
+                    self.end_attempt(step, record, Ended::without_pod(StepReason::JobRejected, message.clone()));
+                }
+                Some(Refusal::NameTaken { message }) => {
+                    self.end_attempt(step, record, Ended::without_pod(StepReason::JobNameTaken, message.clone()));
+                }
+                Some(Refusal::NotNow { waiting, again }) => {
+                    record.reason = Some(waiting.reason);
+                    record.message = Some(one_line(&waiting.message));
+                    if self.now >= *again {
+                        self.create(step, &mut record);
+                    } else {
+                        self.wake_at(*again);
+                    }
+                    self.write(step, record);
+                }
+                None => {
+                    if !self.read_live(id, &record) {
+                        return self.write(step, record);
+                    }
+                    if record.job_uid.is_some() {
+                        let ended = Ended::without_pod(StepReason::PodLost, "its Job is gone, and no pod of it is left");
+                        return self.end_attempt(step, record, ended);
+                    }
+                    // Named, and never created as far as anyone can tell: the answer was lost, or the controller before it asked.
+                    self.create(step, &mut record);
+                    self.write(step, record);
+                }
+            },
+        }
+    }
+
+    /// Whether the attempt was read live in this reconcile; asks for it if not.
+    fn read_live(&mut self, id: &AttemptId, record: &Record) -> bool {
+        let live = self.evidence.live.contains(id);
+        if !live {
+            self.ask(Query::Attempt { attempt: id.clone(), job_name: record.job_name.clone() });
+            self.wake_at(self.now.plus(LOOK_AGAIN));
+        }
+        live
+    }
+
+    /// An attempt that is to be stopped and of which no pod runs: over when no pod of it can start any more (R9).
+    fn closing(
+        &mut self,
+        step: &StepPlan,
+        record: Record,
+        id: &AttemptId,
+        job: Option<(&'a str, &'a JobEvidence)>,
+        ended: Option<Ended>,
+    ) {
+        self.close(step, &record, job);
+        let closed = match job {
+            Some((_, job)) => job.deleting || job.state != JobState::Active,
+            None => {
+                // A create that was sent may still arrive until the API server refuses it.
+                let refused = record.create_before.map_or(self.now, |time| time.plus(CLOCK_SKEW));
+                if record.job_uid.is_none() && self.now < refused {
+                    self.wake_at(refused);
+                    false
+                } else {
+                    true
+                }
+            }
+        };
+        if !closed || !self.read_live(id, &record) {
+            return self.write(step, record);
+        }
+        let ended = ended.unwrap_or_else(|| Ended {
+            reason: record.closing.unwrap_or(StepReason::PodLost),
+            exit_code: None,
+            message: record.message.clone(),
+            started: None,
+            finished: None,
+        });
+        self.end_attempt(step, record, ended);
+    }
+
+    /// Makes the Job end. `suspend` is never used for that: it counts nothing, and resuming is a second pod.
+    fn close(&mut self, step: &StepPlan, record: &Record, job: Option<(&'a str, &'a JobEvidence)>) {
+        if let Some((name, job)) = job {
+            if job.deleting || job.closing || job.state != JobState::Active {
+                return;
+            }
+            let (name, uid) = (name.to_owned(), job.uid.clone());
+            self.act(if job.suspended { Effect::DeleteJob { name, uid } } else { Effect::CloseJob { name, uid } });
+        } else {
+            let id = (step.hash.clone(), record.attempt);
+            self.read_live(&id, record);
+        }
+    }
+
+    /// An attempt is over without success: is there another?
+    fn end_attempt(&mut self, step: &StepPlan, mut record: Record, ended: Ended) {
+        // What Oncilla itself stopped ended for Oncilla's reason, whatever the pod says.
+        let reason = record.closing.unwrap_or(ended.reason);
+        record.start_time = ended.started.or(record.start_time);
+        record.completion_time = Some(self.end_time(&record, ended.finished));
+        record.exit_code = ended.exit_code;
+        let message = match reason {
+            StepReason::StartDeadlineExceeded => Some(match &record.message {
+                Some(waited) => format!("not started within its startTimeout: {waited}"),
+                None => "not started within its startTimeout".into(),
+            }),
+            StepReason::RunCancelled | StepReason::SiblingFailed => None,
+            StepReason::JobRejected if record.closing.is_some() => record.message.clone(),
+            _ => ended.message,
+        };
+        match reason {
+            StepReason::RunCancelled | StepReason::SiblingFailed => {
+                return self.finalize(step, record, StepPhase::Cancelled, reason, message);
+            }
+            reason if reason.is_permanent() => {
+                return self.finalize(step, record, StepPhase::Failed, reason, message);
+            }
+            _ => {}
+        }
+        if reason.is_disruption() {
+            record.disruptions += 1;
+        }
+        let scope = self.scope(step, Some(record.attempt));
+        let most = step.max_attempts(&scope).unwrap_or(1);
+        let no_more = if record.disruptions > step.max_disruptions {
+            let last = message.as_deref().unwrap_or_default();
+            let text = format!("{} disruptions, more than {}; the last: {reason} {last}", record.disruptions, step.max_disruptions);
+            Some((StepReason::TooManyDisruptions, Some(text)))
+        } else if !reason.is_disruption() && record.attempt - record.disruptions >= most {
+            Some((reason, message.clone()))
+        } else if self.stop().is_some() {
+            let text = message.as_deref().unwrap_or("failed");
+            Some((reason, Some(format!("{text} (not tried again: the run is stopping)"))))
+        } else {
+            None
+        };
+        if let Some((reason, message)) = no_more {
+            return self.finalize(step, record, StepPhase::Failed, reason, message);
+        }
+        record.earlier_attempts.push(EarlierAttempt {
+            attempt: record.attempt,
+            reason,
+            exit_code: record.exit_code,
+            message: message.as_deref().map(one_line).filter(|text| !text.is_empty()),
+            start_time: record.start_time,
+            completion_time: record.completion_time.unwrap_or(self.now),
+        });
+        let surplus = record.earlier_attempts.len().saturating_sub(EARLIER_ATTEMPTS);
+        record.earlier_attempts.drain(..surplus);
+        record.phase = StepPhase::Pending;
+        record.reason = Some(StepReason::Backoff);
+        record.message = None;
+        record.job_name = None;
+        record.attempt_time = None;
+        record.create_before = None;
+        record.closing = None;
+        record.start_time = None;
+        record.completion_time = None;
+        record.exit_code = None;
+        self.release_earlier(step, &record);
+        self.next_attempt(step, record);
+    }
+
+    /// Between two attempts: the next one begins when its time has come and every earlier pod has stopped (R9).
+    fn next_attempt(&mut self, step: &StepPlan, mut record: Record) {
+        let Some(last) = record.earlier_attempts.last().cloned() else {
+            // Only a hand can have made such a record; the attempt it names is taken as over.
+            return self.begin_attempt(step, Some(record));
+        };
+        if let Some(stop) = self.stop() {
+            let message = last.message.clone().unwrap_or_default();
+            record.exit_code = last.exit_code;
+            record.start_time = last.start_time;
+            record.completion_time = Some(last.completion_time);
+            record.earlier_attempts.pop();
+            return match stop {
+                Stop::Cancelled => self.finalize(step, record, StepPhase::Cancelled, StepReason::RunCancelled, Some(message)),
+                _ => {
+                    let text = format!("{message} (not tried again: the run is stopping)");
+                    self.finalize(step, record, StepPhase::Failed, last.reason, Some(text))
+                }
+            };
+        }
+        if self.control.suspend {
+            record.reason = Some(StepReason::RunSuspended);
+            record.message = Some(format!("attempt {} waits for spec.control.suspend: false", record.attempt + 1));
+            return self.write(step, record);
+        }
+        let scope = self.scope(step, Some(record.attempt));
+        let wait = match step.backoff_ms(&scope, record.attempt) {
+            Ok(wait) => wait,
+            Err(error) => {
+                let message = format!("retry.backoff: {error}");
+                return self.finalize(step, record, StepPhase::Failed, StepReason::ExpressionError, Some(message));
+            }
+        };
+        let due = last.completion_time.plus(wait);
+        let going = self.pods_of(step).iter().copied().find(|pod| !verdict::stopped(pod));
+        if let Some(pod) = going {
+            record.reason = Some(StepReason::Backoff);
+            record.message = Some(one_line(&format!("waits for pod {} of attempt {} to stop", pod.name, pod.attempt.1)));
+            if let Node::Named(name) = &pod.node {
+                self.ask(Query::Node { name: name.clone() });
+            }
+            self.wake_at(self.now.plus(LOOK_AGAIN));
+            return self.write(step, record);
+        }
+        if self.now < due {
+            let failed = last.message.as_deref().unwrap_or("failed");
+            record.reason = Some(StepReason::Backoff);
+            record.message =
+                Some(one_line(&format!("attempt {} ({}): {failed}; the next at {due}", last.attempt, last.reason)));
+            self.wake_at(due);
+            return self.write(step, record);
+        }
+        let scope = self.scope(step, Some(record.attempt + 1));
+        match self.check_expressions(step, &scope) {
+            Ok(()) => self.begin_attempt(step, Some(record)),
+            Err(message) => {
+                self.finalize(step, record, StepPhase::Failed, StepReason::ExpressionError, Some(message));
+            }
+        }
+    }
+
+    /// Pods of attempts whose end is recorded need not be kept any more.
+    fn release_earlier(&mut self, step: &StepPlan, record: &Record) {
+        for &pod in self.pods_of(step) {
+            let recorded = pod.attempt.1 < record.attempt || pod.attempt.1 == record.attempt && record.job_name.is_none();
+            if recorded && pod.held && verdict::stopped(pod) {
+                self.act(Effect::ReleasePod { name: pod.name.clone(), uid: pod.uid.clone() });
+            }
+        }
+    }
+
+    /// A step that has ended: other live pods are deleted, Jobs that could still start one are closed, pods are released.
+    pub(super) fn tidy(&mut self, step: &StepPlan) {
+        for &(name, job) in self.jobs_of(step) {
+            let own: Vec<_> = self.pods_of(step).iter().filter(|pod| pod.attempt == job.attempt).collect();
+            let could_start = own.is_empty() || own.iter().any(|pod| !verdict::stopped(pod));
+            if job.state == JobState::Active && !job.deleting && !job.closing && could_start {
+                let (name, uid) = (name.to_owned(), job.uid.clone());
+                self.act(if job.suspended { Effect::DeleteJob { name, uid } } else { Effect::CloseJob { name, uid } });
+            }
+        }
+        for &pod in self.pods_of(step) {
+            let (name, uid) = (pod.name.clone(), pod.uid.clone());
+            if !verdict::stopped(pod) && !pod.deleting {
+                self.act(Effect::DeletePod { name: name.clone(), uid: uid.clone() });
+            }
+            if pod.held {
+                self.act(Effect::ReleasePod { name, uid });
+            }
+        }
+    }
+
+    pub(super) fn tidy_all(&mut self) {
+        for step in &self.plan.steps {
+            self.tidy(step);
+        }
+    }
+}
