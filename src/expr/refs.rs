@@ -1,0 +1,320 @@
+//! What an expression refers to, found once when it is parsed, so that faults are reported before anything runs and naming a step
+//! makes it a need.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cel::common::ast::{EntryExpr, Expr as Node, IdedExpr, LiteralValue, SourceInfo, operators};
+use serde_json::Value;
+
+use super::ast;
+use super::error::{ExprError, ExprErrorKind};
+use super::functions::{self, Call};
+use super::scope::Scope;
+
+/// The names that are types of the language, and not variables.
+const TYPES: [&str; 11] = [
+    "bool",
+    "bytes",
+    "double",
+    "dyn",
+    "int",
+    "list",
+    "map",
+    "null_type",
+    "optional_type",
+    "string",
+    "uint",
+];
+
+/// What an expression refers to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refs {
+    /// The free variables. The variables of macros are not among them, also when one has the name of a root.
+    pub roots: BTreeSet<String>,
+    /// The steps that are named literally: `steps.a`, `steps['a']`, `steps.?a`, `steps[?'a']`.
+    pub steps: BTreeSet<String>,
+    /// For each step named, the fields selected right behind it: `output`, `phase` and so on.
+    pub step_fields: BTreeMap<String, BTreeSet<String>>,
+    /// The params that are named literally.
+    pub params: BTreeSet<String>,
+    /// Steps are named in a way that only the evaluation can tell: `steps[x]`, a bare `steps`, a macro over `steps`.
+    pub computed_steps: bool,
+    /// Subtractions that read like the name of a step with a dash: what was written, and what was probably meant.
+    pub dashed: Vec<(String, String)>,
+    /// Functions that do not exist. An expression that calls one is never evaluated.
+    pub unknown_functions: BTreeSet<String>,
+    /// For each root, the keys that are named literally behind it. A root in `whole` is used in some other way too.
+    pub(super) selected: BTreeMap<String, BTreeSet<String>>,
+    pub(super) whole: BTreeSet<String>,
+}
+
+impl Refs {
+    /// The inputs that an evaluation in `scope` needs: the root, its value, and the keys that are enough when not all are used.
+    pub(super) fn inputs<'a>(
+        &'a self,
+        scope: &'a Scope,
+    ) -> impl Iterator<Item = (&'a str, &'a Value, Option<&'a BTreeSet<String>>)> {
+        self.roots.iter().filter_map(|root| {
+            let keys = if self.whole.contains(root) {
+                None
+            } else {
+                self.selected.get(root)
+            };
+            Some((root.as_str(), scope.get(root)?, keys))
+        })
+    }
+}
+
+/// Collects the references of `root`, and finds what no expression may contain.
+pub(super) fn collect(root: &IdedExpr, places: &SourceInfo) -> Result<Refs, ExprError> {
+    let mut collector = Collector {
+        refs: Refs::default(),
+        bound: Vec::new(),
+        places,
+    };
+    collector.walk(root)?;
+    let mut refs = collector.refs;
+    refs.params = refs.selected.get("params").cloned().unwrap_or_default();
+    refs.steps = refs.selected.get("steps").cloned().unwrap_or_default();
+    refs.computed_steps = refs.whole.contains("steps");
+    Ok(refs)
+}
+
+struct Collector<'a> {
+    refs: Refs,
+    /// The variables of the macros around the place, innermost last.
+    bound: Vec<&'a str>,
+    places: &'a SourceInfo,
+}
+
+impl<'a> Collector<'a> {
+    fn fault(&self, kind: ExprErrorKind, node: &IdedExpr, message: String) -> ExprError {
+        let error = ExprError::new(kind, message);
+        match self.places.offset_for(node.id) {
+            Some((start, _)) => error.at(ast::byte_offset(&self.places.source, start)),
+            None => error,
+        }
+    }
+
+    fn is_free(&self, name: &str) -> bool {
+        !self.bound.contains(&name)
+    }
+
+    fn walk(&mut self, node: &'a IdedExpr) -> Result<(), ExprError> {
+        if self.selection(node) {
+            return Ok(());
+        }
+        match &node.expr {
+            Node::Ident(name) => self.name(node, name),
+            Node::Literal(_) => Ok(()),
+            Node::Select(select) => self.walk(&select.operand),
+            Node::List(list) => list.elements.iter().try_for_each(|e| self.walk(e)),
+            Node::Map(map) => map.entries.iter().try_for_each(|entry| match &entry.expr {
+                EntryExpr::MapEntry(entry) => {
+                    self.walk(&entry.key)?;
+                    self.walk(&entry.value)
+                }
+                EntryExpr::StructField(field) => self.walk(&field.value),
+            }),
+            Node::Call(call) => {
+                if call.func_name == operators::SUBSTRACT {
+                    self.dashes(node);
+                }
+                self.function(node, call)?;
+                call.args.iter().try_for_each(|arg| self.walk(arg))
+            }
+            Node::Comprehension(loop_) => {
+                self.walk(&loop_.iter_range)?;
+                self.walk(&loop_.accu_init)?;
+                let outer = self.bound.len();
+                self.bound.push(&loop_.accu_var);
+                if !ast::is_binding(loop_) {
+                    self.bound.push(&loop_.iter_var);
+                    self.walk(&loop_.loop_cond)?;
+                    self.walk(&loop_.loop_step)?;
+                    self.bound.truncate(outer + 1);
+                }
+                self.walk(&loop_.result)?;
+                self.bound.truncate(outer);
+                Ok(())
+            }
+            Node::Struct(message) => Err(self.fault(
+                ExprErrorKind::Syntax,
+                node,
+                format!(
+                    "there is no type {} to make a value of; write a map: {{'key': value}}",
+                    super::error::shorten(&message.type_name, 40)
+                ),
+            )),
+            Node::Unspecified => Err(self.fault(
+                ExprErrorKind::Syntax,
+                node,
+                "the expression is not complete".to_owned(),
+            )),
+        }
+    }
+
+    fn name(&mut self, node: &IdedExpr, name: &'a str) -> Result<(), ExprError> {
+        if name.starts_with('.') {
+            return Err(self.fault(
+                ExprErrorKind::Syntax,
+                node,
+                format!("a name cannot begin with a dot: write {}", &name[1..]),
+            ));
+        }
+        let is_type = name == "type" || TYPES.contains(&name);
+        if self.is_free(name) && !is_type && !name.starts_with('@') {
+            self.refs.roots.insert(name.to_owned());
+            self.refs.whole.insert(name.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Takes in `root.key` and `root.key.field`, where the root is free and the key literal. Answers whether `node` was that.
+    fn selection(&mut self, node: &'a IdedExpr) -> bool {
+        if let Some((root, key)) = self.root_key(node) {
+            self.select(root, key);
+            return true;
+        }
+        let Some((operand, field)) = ast::literal_selection(node) else {
+            return false;
+        };
+        let Some((root, key)) = self.root_key(operand) else {
+            return false;
+        };
+        self.select(root, key);
+        if root == "steps" {
+            self.refs
+                .step_fields
+                .entry(key.to_owned())
+                .or_default()
+                .insert(field.to_owned());
+        }
+        true
+    }
+
+    fn root_key(&self, node: &'a IdedExpr) -> Option<(&'a str, &'a str)> {
+        let (operand, key) = ast::literal_selection(node)?;
+        match &operand.expr {
+            Node::Ident(root) if self.is_free(root) && !root.starts_with(['.', '@']) => {
+                Some((root, key))
+            }
+            _ => None,
+        }
+    }
+
+    fn select(&mut self, root: &str, key: &str) {
+        self.refs.roots.insert(root.to_owned());
+        self.refs
+            .selected
+            .entry(root.to_owned())
+            .or_default()
+            .insert(key.to_owned());
+    }
+
+    fn function(&mut self, node: &IdedExpr, call: &'a cel::common::ast::CallExpr) -> Result<(), ExprError> {
+        if ast::is_operator(&call.func_name) {
+            return Ok(());
+        }
+        let mut name = call.func_name.clone();
+        let mut is_member = false;
+        if let Some(target) = &call.target {
+            match &target.expr {
+                Node::Ident(space) if functions::is_namespace(space) && self.is_free(space) => {
+                    name = format!("{space}.{name}");
+                }
+                _ => {
+                    is_member = true;
+                    self.walk(target)?;
+                }
+            }
+        }
+        match functions::judge(&name, is_member, call.args.len()) {
+            Call::Known => Ok(()),
+            Call::Unknown => {
+                self.refs.unknown_functions.insert(name);
+                Ok(())
+            }
+            Call::Misused(signature) => Err(self.fault(
+                ExprErrorKind::UnknownFunction,
+                node,
+                format!("{} is called as {}", signature.name, signature.usage),
+            )),
+        }?;
+        self.pattern(node, call)
+    }
+
+    /// A pattern that is written as a literal is checked now and not when the expression runs.
+    fn pattern(&self, node: &IdedExpr, call: &cel::common::ast::CallExpr) -> Result<(), ExprError> {
+        if call.func_name == "matches"
+            && let Some(Node::Literal(LiteralValue::String(pattern))) =
+                call.args.last().map(|arg| &arg.expr)
+            && let Err(message) = functions::compile(pattern.inner())
+        {
+            return Err(self.fault(ExprErrorKind::Syntax, node, message));
+        }
+        Ok(())
+    }
+
+    /// `steps.reserve-stock.output` is a subtraction: a step's name with a dash needs brackets and quotes.
+    fn dashes(&mut self, node: &'a IdedExpr) {
+        let Some(name) = self.dashed_name(node) else {
+            return;
+        };
+        let found = format!("steps.{name}");
+        // The walk goes on inside, where a part of a longer name would be found again.
+        if !self.refs.dashed.iter().any(|(longer, _)| {
+            longer
+                .strip_prefix(&found)
+                .is_some_and(|rest| rest.starts_with('-'))
+        }) {
+            self.refs
+                .dashed
+                .push((found, format!("steps['{name}']")));
+        }
+    }
+
+    /// The name with dashes that a subtraction spells: `steps.a - b` and `steps.a - b.output` are `a-b`.
+    fn dashed_name(&self, node: &IdedExpr) -> Option<String> {
+        let Node::Call(call) = &node.expr else {
+            return None;
+        };
+        let [left, right] = call.args.as_slice() else {
+            return None;
+        };
+        if call.func_name != operators::SUBSTRACT {
+            return None;
+        }
+        let head = match &left.expr {
+            Node::Select(select) if !select.test => match &select.operand.expr {
+                Node::Ident(root) if root == "steps" && self.is_free(root) => select.field.clone(),
+                _ => return None,
+            },
+            _ => self.dashed_name(left)?,
+        };
+        let tail = self.tail(right)?;
+        Some(format!("{head}-{tail}"))
+    }
+
+    fn tail(&self, mut node: &IdedExpr) -> Option<String> {
+        loop {
+            match &node.expr {
+                Node::Ident(name) if self.is_free(name) && !ROOTS.contains(&name.as_str()) => {
+                    return Some(name.clone());
+                }
+                Node::Literal(LiteralValue::Int(number)) => return Some(number.inner().to_string()),
+                Node::Select(select) if !select.test => node = &select.operand,
+                Node::Call(call)
+                    if call.func_name == operators::INDEX
+                        || call.func_name == operators::OPT_SELECT =>
+                {
+                    node = call.args.first()?;
+                }
+                _ => return None,
+            }
+        }
+    }
+}
+
+/// Behind a minus these are surely meant as what they are.
+const ROOTS: [&str; 6] = ["params", "steps", "run", "attempt", "item", "index"];
