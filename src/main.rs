@@ -1,1 +1,7 @@
-fn main() {}
+//! The `oncilla` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    oncilla::cli::run()
+}

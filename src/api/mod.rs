@@ -2,6 +2,8 @@
 //! the words both use.
 
 pub mod names;
+pub mod policy;
+pub mod schema;
 pub mod spec;
 pub mod status;
 pub mod time;

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::schema;
 use super::status::WorkflowRunStatus;
 
 /// A workflow's steps, run as Jobs, with each step's output recorded in the status.
@@ -22,12 +23,50 @@ use super::status::WorkflowRunStatus;
     shortname = "wfr",
     category = "oncilla",
     namespaced,
-    status = "WorkflowRunStatus"
+    doc = "A workflow's steps, run as Jobs. Each step's output is recorded in the status, and a step that is recorded as succeeded never runs again.",
+    status = "WorkflowRunStatus",
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(
+        name = "Steps",
+        type_ = "string",
+        json_path = ".status.progress",
+        description = "Ended steps of all steps."
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    ),
+    printcolumn(
+        name = "Started",
+        type_ = "date",
+        json_path = ".status.startTime",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Finished",
+        type_ = "date",
+        json_path = ".status.completionTime",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Key",
+        type_ = "string",
+        json_path = ".status.idempotency.key",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.message",
+        description = "Why the run is in its phase. It stands last, because a long one would push the others off the screen."
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowRunSpec {
     /// Values for the steps: any JSON object whose keys are identifiers. Expressions read them as params.NAME.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::free_object")]
     pub params: Option<BTreeMap<String, Value>>,
 
     /// What makes two runs the same piece of work.
@@ -44,10 +83,15 @@ pub struct WorkflowRunSpec {
     pub defaults: Option<Defaults>,
 
     /// The steps. A step starts when the steps it needs have ended; their order here means nothing.
+    #[schemars(
+        length(min = 1, max = schema::STEPS_MAX),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
     pub steps: Vec<Step>,
 
     /// Named results of the run, evaluated when the steps have ended: any JSON, with expressions in its strings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::free_object")]
     pub outputs: Option<BTreeMap<String, Value>>,
 
     /// The part meant to be changed by hand or by tools while the run goes on.
@@ -92,18 +136,22 @@ pub enum OnStepFailure {
 pub struct Defaults {
     /// Longest time of one attempt, from the moment the node accepts its pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::duration")]
     pub timeout: Option<String>,
     /// Longest time from the attempt's record to its container's start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::duration")]
     pub start_timeout: Option<String>,
     /// When a failed attempt is followed by another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
     /// Fields of the steps' containers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::container")]
     pub container: Option<Value>,
     /// Fields of the steps' pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::pod_template")]
     pub pod_template: Option<Value>,
 }
 
@@ -112,23 +160,28 @@ pub struct Defaults {
 #[serde(rename_all = "camelCase")]
 pub struct Step {
     /// The step's name, unique in its list. Expressions read it as steps.NAME, or steps['NAME'] if it has a dash.
+    #[schemars(schema_with = "schema::step_name")]
     pub name: String,
     /// What the step is for, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Names of steps that must have ended before this one starts. A step named in an expression is needed too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::step_names")]
     pub needs: Option<Vec<String>>,
     /// How the needed steps must have ended. Default AllSucceeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needs_policy: Option<NeedsPolicy>,
     /// Exactly one expression that gives true or false; false skips the step. It is read before anything else of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::expression")]
     pub when: Option<String>,
     /// The container that does the work: Kubernetes' own Container without what Oncilla decides.
+    #[schemars(schema_with = "schema::container")]
     pub container: Value,
     /// The pod around it: Kubernetes' own PodTemplateSpec without containers and what Oncilla decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::pod_template")]
     pub pod_template: Option<Value>,
     /// Where the step's result comes from and what it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -138,9 +191,11 @@ pub struct Step {
     pub retry: Option<Retry>,
     /// Longest time of one attempt, from the moment the node accepts its pod, in whole seconds rounded up. Default none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::duration")]
     pub timeout: Option<String>,
     /// Longest time from the attempt's record to its container's start. Default none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::duration")]
     pub start_timeout: Option<String>,
     /// What the step's failure means. Fail (default): the run fails. Ignore: it counts as succeeded for the run and for needs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -200,8 +255,9 @@ pub struct Output {
     /// Text: as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<OutputFormat>,
-    /// Most bytes of the output. Default and most: 4095.
+    /// Most bytes of the output. Default 4095. With more than three containers in the pod the limit is lower: 12288 shared by all of them, less one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = schema::OUTPUT_MAX))]
     pub max_bytes: Option<i64>,
 }
 
@@ -253,6 +309,7 @@ pub struct Retry {
     /// Most attempts, the first included. Default 1. Attempts that ended for a cause outside the step (eviction, drain, a lost
     /// node) have numbers but do not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::attempts")]
     pub max_attempts: Option<IntOrExpression>,
     /// The wait between attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -265,15 +322,19 @@ pub struct Retry {
 pub struct Backoff {
     /// The first wait. Default 2s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::duration")]
     pub initial: Option<String>,
     /// What each wait is multiplied by. Default 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100))]
     pub factor: Option<i64>,
     /// The longest wait, before jitter. Default 5m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::duration")]
     pub max: Option<String>,
     /// Most that is added to a wait, in percent of it. Default 10.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100))]
     pub jitter_percent: Option<i64>,
 }
 
@@ -285,30 +346,15 @@ pub enum IntOrExpression {
     Expression(String),
 }
 
-impl JsonSchema for IntOrExpression {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "IntOrExpression".into()
-    }
-    fn inline_schema() -> bool {
-        true
-    }
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "x-kubernetes-int-or-string": true,
-            "minimum": 1,
-            "pattern": r"^\$\[\[[\s\S]+\]\]$",
-        })
-    }
-}
-
 /// Changed by hand or by tools while the run goes on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Control {
-    /// While true nothing new starts; running steps end.
+    /// While true nothing new starts; running steps end. Default false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
-    /// Ends the run. Final once observed: taking it out again does nothing.
+    /// Ends the run. Graceful: running steps are stopped, and what has to run at the end of a run still runs. Immediate: nothing
+    /// else runs. Final once observed: taking it out again does nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<Cancel>,
 }
@@ -317,8 +363,6 @@ pub struct Control {
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 pub enum Cancel {
-    /// Running steps are stopped; what has to run at the end of a run still runs.
     Graceful,
-    /// Running steps are stopped and nothing else runs.
     Immediate,
 }

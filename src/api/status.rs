@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::schema;
 use super::spec::Cancel;
 use super::time::Time;
 use super::words::{ConditionType, RunPhase, RunReason, StepPhase, StepReason};
@@ -13,6 +14,7 @@ use super::words::{ConditionType, RunPhase, RunReason, StepPhase, StepReason};
 /// What has happened, as the API server guards it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = schema::status_rules()))]
 pub struct WorkflowRunStatus {
     /// The generation of the spec that this status speaks of; -1 before the controller has seen the run.
     #[serde(default = "unobserved")]
@@ -46,19 +48,23 @@ pub struct WorkflowRunStatus {
     pub counts: Option<Counts>,
     /// The params as they were resolved at the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::free_object")]
     pub params: Option<BTreeMap<String, Value>>,
     /// The run's identity as it was resolved at the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency: Option<IdempotencyStatus>,
     /// What spec.outputs gave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::free_object")]
     pub outputs: Option<BTreeMap<String, Value>>,
     /// Accepted, Succeeded, Finished, Reconciling, Stalled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
     /// A record a step, by the step's path; a step that has not begun has none. An object and not a list, because the rule that
     /// no record may vanish is affordable for the API server only over an object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::journal")]
     pub steps: Option<BTreeMap<String, Record>>,
 }
 
@@ -106,18 +112,25 @@ pub struct IdempotencyStatus {
 pub struct Counts {
     /// All steps.
     pub total: i64,
+    /// Steps that wait for other steps, or whose attempt has no running container yet.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub pending: i64,
+    /// Steps whose container runs.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub running: i64,
+    /// Steps whose result is recorded.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub succeeded: i64,
+    /// Steps that ended badly.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failed: i64,
+    /// Steps that never had to run.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub skipped: i64,
+    /// Steps that were stopped, or not started, because the run was.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cancelled: i64,
+    /// Steps whose effect may or may not have happened.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub in_doubt: i64,
 }
@@ -130,13 +143,19 @@ fn is_zero(n: &i64) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
+    /// Accepted, Succeeded, Finished, Reconciling or Stalled.
     pub r#type: ConditionType,
     /// True, False or Unknown.
+    #[schemars(extend("enum" = ["True", "False", "Unknown"]))]
     pub status: String,
+    /// Why, in one word.
     pub reason: String,
+    /// Why, for people; empty if there is nothing to add.
     pub message: String,
+    /// The generation of the spec that this condition speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+    /// When its status last changed.
     pub last_transition_time: Time,
 }
 
@@ -145,6 +164,11 @@ pub struct Condition {
     Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "camelCase")]
+// An older CRD would otherwise delete from a record what it does not know, also from one that is final.
+#[schemars(extend(
+    "x-kubernetes-preserve-unknown-fields" = true,
+    "x-kubernetes-validations" = schema::record_rules()
+))]
 pub struct Record {
     /// Where the step stands.
     pub phase: StepPhase,
@@ -164,9 +188,13 @@ pub struct Record {
     /// The attempt's Job; gone when the step has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_name: Option<String>,
+    /// The Job's UID. Once set it stays, until another attempt.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "jobUID")]
+    #[schemars(length(max = schema::UID_MAX))]
     pub job_uid: Option<String>,
+    /// The UID of the attempt's pod. Once set it stays, until another attempt.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "podUID")]
+    #[schemars(length(max = schema::UID_MAX))]
     pub pod_uid: Option<String>,
     /// When the attempt was recorded; gone when the step has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -184,12 +212,13 @@ pub struct Record {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
+    /// The container's exit code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// The step's own bytes. A string also where it is JSON: structured JSON would be changed on its way through the API server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
-    /// How to read `output`.
+    /// How to read output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_type: Option<OutputType>,
     /// The attempts before this one, the latest last; at most 10.
@@ -212,14 +241,20 @@ pub enum OutputType {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct EarlierAttempt {
+    /// The attempt's number.
     pub attempt: i64,
+    /// Why it ended, in one word.
     pub reason: StepReason,
+    /// The container's exit code, if it ended by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
+    /// Why it ended, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// When its container started; absent if it never did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
+    /// When it ended.
     pub completion_time: Time,
 }
 

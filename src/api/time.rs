@@ -72,7 +72,12 @@ impl JsonSchema for Time {
         true
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "format": "date-time"})
+        // The format alone lets times without a zone pass, which nobody could then read.
+        json_schema!({
+            "type": "string",
+            "format": "date-time",
+            "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$",
+        })
     }
 }
 

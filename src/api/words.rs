@@ -9,11 +9,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 macro_rules! words {
-    ($(#[$meta:meta])* $name:ident { $($(#[$vmeta:meta])* $variant:ident),+ $(,)? }) => {
+    ($(#[$meta:meta])* $name:ident { $($(#[doc = $doc:literal])+ $variant:ident),+ $(,)? }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum $name {
-            $($(#[$vmeta])* $variant,)+
+            $($(#[doc = $doc])+ $variant,)+
             /// A word of a newer version; never written.
             #[serde(other)]
             Unrecognized,
@@ -28,6 +28,14 @@ macro_rules! words {
                 match self {
                     $($name::$variant => stringify!($variant),)+
                     $name::Unrecognized => "Unrecognized",
+                }
+            }
+
+            /// What the word says, for the reference.
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $($name::$variant => concat!($($doc),+).trim_ascii(),)+
+                    $name::Unrecognized => "A word of a newer version.",
                 }
             }
         }
@@ -55,43 +63,152 @@ macro_rules! words {
 
 words! {
     /// Where a run stands. A summary for people; programs read the conditions.
-    RunPhase { Pending, Running, Suspended, Succeeded, Failed, Cancelled }
+    RunPhase {
+        /// Nothing has started yet.
+        Pending,
+        /// Steps run, or wait for others or for a retry.
+        Running,
+        /// Nothing new starts, because control.suspend says so. Running steps end.
+        Suspended,
+        /// Every step that had to succeed did. Final: the API server refuses to take it back.
+        Succeeded,
+        /// A step failed, or the spec is not sound.
+        Failed,
+        /// Ended by control.cancel.
+        Cancelled,
+    }
 }
 
 words! {
     /// Where a step stands.
-    StepPhase { Pending, Running, Succeeded, Failed, Skipped, Cancelled, InDoubt }
+    StepPhase {
+        /// Recorded, and its container does not run yet.
+        Pending,
+        /// Its container runs.
+        Running,
+        /// Its result is recorded. Final: the API server refuses to take it back, and the step never runs again.
+        Succeeded,
+        /// It ended badly and is not tried again.
+        Failed,
+        /// It was not run, because its condition or the steps before it say so.
+        Skipped,
+        /// It was stopped, or not started, because the run was.
+        Cancelled,
+        /// Its effect may or may not have happened.
+        InDoubt,
+    }
 }
 
 words! {
     /// Why a run is in its phase.
     RunReason {
-        Valid, InvalidSpec, StepsRunning, Suspended, Completed, StepFailed, ExpressionError, Cancelled, NamespaceTerminating,
+        /// The spec is sound.
+        Valid,
+        /// The spec is not sound; the condition Accepted names every fault. Editing the spec repairs the run.
+        InvalidSpec,
+        /// Steps run or wait.
+        StepsRunning,
+        /// control.suspend is true.
+        Suspended,
+        /// Every step that had to succeed did.
+        Completed,
+        /// A step failed whose failurePolicy is Fail.
+        StepFailed,
+        /// An expression of the run itself, such as one in outputs, failed when it was evaluated.
+        ExpressionError,
+        /// control.cancel was set.
+        Cancelled,
+        /// The namespace is being deleted.
+        NamespaceTerminating,
     }
 }
 
 words! {
     /// Why a step is in its phase.
     StepReason {
-        // Pending
-        Starting, Unschedulable, ImagePullFailing, ConfigMissing, QuotaExceeded, AdmissionDenied, Backoff, RunSuspended,
-        // Running
+        /// The attempt is recorded, and its container has not started yet.
+        Starting,
+        /// No node takes the pod; the message says what is missing.
+        Unschedulable,
+        /// The node cannot get the image.
+        ImagePullFailing,
+        /// A ConfigMap, Secret or key that the pod refers to is missing.
+        ConfigMissing,
+        /// The namespace's quota leaves no room for the Job or its pod.
+        QuotaExceeded,
+        /// Something in the cluster's admission refuses the Job or its pod for now.
+        AdmissionDenied,
+        /// The wait before the next attempt.
+        Backoff,
+        /// Ready, but control.suspend holds it back.
+        RunSuspended,
+        /// The container runs.
         Started,
-        // Succeeded
+        /// The container ended with exit code 0 and its output is recorded.
         Completed,
-        // Failed
-        ExitCode, OOMKilled, DeadlineExceeded, StartDeadlineExceeded, Evicted, Drained, Preempted, PodDeleted, NodeLost,
-        PodLost, TooManyDisruptions, OutputTooLarge, OutputInvalid, OutputLost, ExpressionError, JobRejected, JobNameTaken,
-        // Skipped
-        WhenFalse, NeedSkipped, NeedFailed, RunStopping,
-        // Cancelled
-        RunCancelled, SiblingFailed,
+        /// The container ended with another exit code than 0.
+        ExitCode,
+        /// The container used more memory than its limit.
+        OOMKilled,
+        /// The attempt took longer than timeout.
+        DeadlineExceeded,
+        /// The container did not start within startTimeout.
+        StartDeadlineExceeded,
+        /// The node evicted the pod for what the pod itself used.
+        Evicted,
+        /// The pod was evicted because its node was drained. A disruption.
+        Drained,
+        /// The scheduler took the pod's place for a more important one. A disruption.
+        Preempted,
+        /// Somebody deleted the pod. A disruption.
+        PodDeleted,
+        /// The pod's node is gone; the old container may still run there. A disruption.
+        NodeLost,
+        /// The attempt's pod is gone and nobody saw how it ended. A disruption.
+        PodLost,
+        /// More attempts were ended by disruptions than are allowed.
+        TooManyDisruptions,
+        /// The step did its work, but its output is larger than the limit. Never tried again, because the effect is there.
+        OutputTooLarge,
+        /// The step did its work, but its output is not what its format asks for. Never tried again, because the effect is there.
+        OutputInvalid,
+        /// The step did its work, but its output could not be read. Never tried again, because the effect is there.
+        OutputLost,
+        /// An expression of the step failed when it was evaluated. Nothing was started.
+        ExpressionError,
+        /// The API server says that the step's Job is not valid.
+        JobRejected,
+        /// Another object has the name of the step's Job.
+        JobNameTaken,
+        /// Its condition gave false.
+        WhenFalse,
+        /// A step that it needs was skipped.
+        NeedSkipped,
+        /// A step that it needs failed.
+        NeedFailed,
+        /// Another step's failure stopped the run before this one started.
+        RunStopping,
+        /// The run was cancelled.
+        RunCancelled,
+        /// Another step failed and onStepFailure is Cancel.
+        SiblingFailed,
     }
 }
 
 words! {
     /// The types of a run's conditions.
-    ConditionType { Accepted, Succeeded, Finished, Reconciling, Stalled }
+    ConditionType {
+        /// Whether the spec is sound; if False, the message names every fault. Unknown: not looked at yet.
+        Accepted,
+        /// Whether the run succeeded. Unknown: not ended yet.
+        Succeeded,
+        /// Whether the run has ended, however.
+        Finished,
+        /// Whether something will happen by itself.
+        Reconciling,
+        /// Whether the run failed, is not sound, or waits for a person.
+        Stalled,
+    }
 }
 
 impl StepPhase {
@@ -115,6 +232,36 @@ impl RunPhase {
 }
 
 impl StepReason {
+    /// The phase of a step that has this reason.
+    pub fn phase(self) -> StepPhase {
+        use StepReason::*;
+        match self {
+            Starting | Unschedulable | ImagePullFailing | ConfigMissing | QuotaExceeded
+            | AdmissionDenied | Backoff | RunSuspended | Unrecognized => StepPhase::Pending,
+            Started => StepPhase::Running,
+            Completed => StepPhase::Succeeded,
+            ExitCode
+            | OOMKilled
+            | DeadlineExceeded
+            | StartDeadlineExceeded
+            | Evicted
+            | Drained
+            | Preempted
+            | PodDeleted
+            | NodeLost
+            | PodLost
+            | TooManyDisruptions
+            | OutputTooLarge
+            | OutputInvalid
+            | OutputLost
+            | ExpressionError
+            | JobRejected
+            | JobNameTaken => StepPhase::Failed,
+            WhenFalse | NeedSkipped | NeedFailed | RunStopping => StepPhase::Skipped,
+            RunCancelled | SiblingFailed => StepPhase::Cancelled,
+        }
+    }
+
     /// Whether the attempt ended for a cause outside the step: it has a number, but does not count towards `maxAttempts`.
     pub fn is_disruption(self) -> bool {
         use StepReason::*;
