@@ -1,0 +1,167 @@
+//! What is wrong with a spec: all of it, in the spec's order, each once, and never more than a status can hold.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// Most faults that are told one by one; the others are counted.
+pub const MAX_FAULTS: usize = 50;
+/// Most characters of a fault's path and of its message.
+pub const MAX_CHARS: usize = 300;
+
+/// Something that keeps a run from starting.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fault {
+    /// Where, as the API server writes it: `spec.steps[2].when`.
+    pub path: String,
+    /// What is wrong and what to do, in one line.
+    pub message: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.message)
+    }
+}
+
+/// Gathers faults.
+#[derive(Debug, Default)]
+pub struct Faults {
+    seen: BTreeSet<Fault>,
+    told: Vec<Fault>,
+}
+
+impl Faults {
+    pub fn add(&mut self, path: impl Into<String>, message: impl AsRef<str>) {
+        let fault = Fault {
+            path: shorten(&path.into()),
+            message: shorten(message.as_ref()),
+        };
+        // What defaults have wrong is found again in every step.
+        if self.seen.insert(fault.clone()) && self.told.len() < MAX_FAULTS {
+            self.told.push(fault);
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.seen.is_empty()
+    }
+
+    /// How many there are so far, told or counted.
+    pub fn len(&self) -> usize {
+        self.seen.len()
+    }
+
+    /// `value` if there are no faults.
+    pub fn or<T>(mut self, value: T) -> Result<T, Vec<Fault>> {
+        if self.seen.is_empty() {
+            return Ok(value);
+        }
+        let more = self.seen.len() - self.told.len();
+        if more > 0 {
+            self.told.push(Fault {
+                path: "spec".into(),
+                message: format!("and {more} more faults"),
+            });
+        }
+        Err(self.told)
+    }
+}
+
+/// One line of at most MAX_CHARS characters.
+fn shorten(text: &str) -> String {
+    let mut short: String = text
+        .chars()
+        .take(MAX_CHARS)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    if text.chars().nth(MAX_CHARS).is_some() {
+        short.pop();
+        short.push('…');
+    }
+    short
+}
+
+/// ` (did you mean X?)` if one of `names` is near to `name`, else nothing.
+pub fn near_miss<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // A third of the letters may be wrong: more would suggest names that have nothing to do with it.
+    let bound = (name.chars().count() / 3).max(1);
+    names
+        .into_iter()
+        .filter(|candidate| *candidate != name)
+        .map(|candidate| {
+            // Dashes and underscores are what people mix up most.
+            let plain = |text: &str| text.replace(['-', '_'], "").to_lowercase();
+            let distance = if plain(name) == plain(candidate) {
+                0
+            } else {
+                strsim::osa_distance(name, candidate)
+            };
+            (distance, candidate)
+        })
+        .filter(|(distance, _)| *distance <= bound)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_told_in_order_and_once() {
+        let mut faults = Faults::default();
+        faults.add("spec.b", "x");
+        faults.add("spec.a", "y");
+        faults.add("spec.b", "x");
+        let faults: Vec<_> = faults
+            .or(())
+            .unwrap_err()
+            .iter()
+            .map(Fault::to_string)
+            .collect();
+        assert_eq!(faults, ["spec.b: x", "spec.a: y"]);
+    }
+
+    #[test]
+    fn faults_beyond_the_bound_are_counted() {
+        let mut faults = Faults::default();
+        for i in 0..73 {
+            faults.add(format!("spec.steps[{i}]"), "no");
+            faults.add(format!("spec.steps[{i}]"), "no");
+        }
+        let faults = faults.or(()).unwrap_err();
+        assert_eq!(faults.len(), MAX_FAULTS + 1);
+        assert_eq!(faults[MAX_FAULTS].to_string(), "spec: and 23 more faults");
+    }
+
+    #[test]
+    fn a_fault_is_one_line_of_bounded_length() {
+        let mut faults = Faults::default();
+        faults.add(
+            "é".repeat(MAX_CHARS + 1),
+            format!("a\nb\u{7}{}", "é".repeat(1000)),
+        );
+        let fault = &faults.or(()).unwrap_err()[0];
+        assert_eq!(fault.path.chars().count(), MAX_CHARS);
+        assert_eq!(fault.message.chars().count(), MAX_CHARS);
+        assert!(fault.message.starts_with("a b é"), "{}", fault.message);
+        assert!(fault.message.ends_with('…'));
+    }
+
+    #[test]
+    fn a_near_miss_is_near() {
+        let names = ["reserve-stock", "charge", "audit"];
+        for (name, near) in [
+            ("reserve_stock", Some("reserve-stock")),
+            ("reservestock", Some("reserve-stock")),
+            ("chrage", Some("charge")),
+            ("charg", Some("charge")),
+            ("audits", Some("audit")),
+            ("refund", None),
+            ("x", None),
+            ("", None),
+        ] {
+            assert_eq!(near_miss(name, names), near, "{name}");
+        }
+    }
+}

@@ -1,0 +1,736 @@
+//! What a step's container and pod template may not say: the fields that Oncilla decides, the names it uses itself, and what only
+//! the API server would refuse later, one Job at a time. The CRD's schema keeps most of it out; a client that leaves the schema's
+//! validation aside, an older CRD or a default in a webhook would bring it in again.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1 as core;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::fault::near_miss;
+use super::place::{item, member};
+use crate::api::names;
+
+/// Said for each fault: the place within the merged step, and what is wrong.
+pub type Tell<'a> = dyn FnMut(String, String) + 'a;
+
+/// Fields of the main container that Oncilla decides, and why.
+const MAIN_FIELDS: [(&str, &str); 7] = [
+    ("name", "the step's container is always called main"),
+    (
+        "restartPolicy",
+        "a container that starts again inside its pod would run the step twice; use retry",
+    ),
+    (
+        "restartPolicyRules",
+        "a container that starts again inside its pod would run the step twice; use retry",
+    ),
+    (
+        "livenessProbe",
+        "a step that is killed by a probe may still end with exit code 0; use timeout",
+    ),
+    (
+        "startupProbe",
+        "a step that is killed by a probe may still end with exit code 0; use timeout",
+    ),
+    (
+        "terminationMessagePath",
+        "it is how the output is read; write the output to the file named by ONCILLA_OUTPUT",
+    ),
+    ("terminationMessagePolicy", "it is how the output is read"),
+];
+
+/// Fields of init containers that Oncilla decides.
+const INIT_FIELDS: [(&str, &str); 2] = [
+    (
+        "restartPolicyRules",
+        "only restartPolicy: Always, which makes a sidecar, is supported",
+    ),
+    ("terminationMessagePath", "it is used for the output"),
+];
+
+/// Fields of the pod that Oncilla decides.
+const POD_FIELDS: [(&str, &str); 6] = [
+    (
+        "containers",
+        "the step's container stands in container; sidecars are initContainers with restartPolicy: Always",
+    ),
+    ("ephemeralContainers", "they are added to running pods only"),
+    ("restartPolicy", "it is always Never; use retry"),
+    ("activeDeadlineSeconds", "it is made of the step's timeout"),
+    (
+        "nodeName",
+        "it would pass the scheduler by; use nodeSelector or affinity",
+    ),
+    ("schedulingGates", "they are Oncilla's to set and to open"),
+];
+
+/// Labels that the Job controller sets itself.
+const JOB_LABELS: [&str; 2] = ["controller-uid", "job-name"];
+
+/// Fields of Kubernetes' own types that hold integers or booleans, where no expression can stand.
+const NOT_TEXT: [&str; 46] = [
+    "allowPrivilegeEscalation",
+    "automountServiceAccountToken",
+    "containerPort",
+    "defaultMode",
+    "enableServiceLinks",
+    "expirationSeconds",
+    "failureThreshold",
+    "fsGroup",
+    "hostIPC",
+    "hostNetwork",
+    "hostPID",
+    "hostPort",
+    "hostUsers",
+    "initialDelaySeconds",
+    "maxSkew",
+    "minDomains",
+    "mode",
+    "optional",
+    "periodSeconds",
+    "priority",
+    "privileged",
+    "readOnly",
+    "readOnlyRootFilesystem",
+    "runAsGroup",
+    "runAsNonRoot",
+    "runAsUser",
+    "setHostnameAsFQDN",
+    "shareProcessNamespace",
+    "stdin",
+    "stdinOnce",
+    "successThreshold",
+    "supplementalGroups",
+    "terminationGracePeriodSeconds",
+    "timeoutSeconds",
+    "tolerationSeconds",
+    "tty",
+    "weight",
+    // Names and enums of Kubernetes, by which things find each other.
+    "effect",
+    "imagePullPolicy",
+    "mountPropagation",
+    "operator",
+    "protocol",
+    "recursiveReadOnly",
+    "restartPolicy",
+    "whenUnsatisfiable",
+    // By it mounts are merged, and one must not hide the output.
+    "mountPath",
+];
+
+/// Maps whose keys are the user's own words.
+const FREE_MAPS: [&str; 10] = [
+    "annotations",
+    "labels",
+    "limits",
+    "matchAttributes",
+    "matchLabels",
+    "nodeSelector",
+    "options",
+    "overhead",
+    "requests",
+    "volumeAttributes",
+];
+
+/// What marks an expression.
+const OPEN: &str = "$[[";
+
+/// Whether `text` holds an expression, and not only a literal `$[[` (written `$$[[`).
+fn holds_expression(text: &str) -> bool {
+    text.replace("$$[[", "").contains(OPEN)
+}
+
+/// Checks a merged container and pod template; the places are `container…` and `podTemplate…`.
+pub fn check(container: &Value, pod_template: &Value, tell: &mut Tell<'_>) {
+    let volumes = check_pod_template(pod_template, tell);
+    let Value::Object(main) = container else {
+        return tell("container".into(), "must be an object".into());
+    };
+    owned(main, "container", &MAIN_FIELDS, tell);
+    if main
+        .get("lifecycle")
+        .is_some_and(|lifecycle| lifecycle.get("postStart").is_some())
+    {
+        tell(
+            "container.lifecycle.postStart".into(),
+            "is not supported: a hook that fails kills the step".into(),
+        );
+    }
+    check_container(main, "container", volumes.as_ref(), tell);
+    // An expression in an integer does not fit the type either; one fault is enough.
+    if plain(container, "container", false, tell) {
+        typed::<core::Container>(container, "container", tell);
+    }
+    if plain(pod_template, "podTemplate", false, tell) {
+        typed::<core::PodTemplateSpec>(pod_template, "podTemplate", tell);
+    }
+}
+
+/// The names of the pod's volumes, unless they cannot be told.
+fn check_pod_template(template: &Value, tell: &mut Tell<'_>) -> Option<BTreeSet<String>> {
+    let Value::Object(template) = template else {
+        tell("podTemplate".into(), "must be an object".into());
+        return None;
+    };
+    if let Some(Value::Object(metadata)) = template.get("metadata") {
+        check_metadata(metadata, tell);
+    }
+    let Some(Value::Object(spec)) = template.get("spec") else {
+        return Some(BTreeSet::new());
+    };
+    owned(spec, "podTemplate.spec", &POD_FIELDS, tell);
+    let volumes: BTreeSet<String> = items(spec, "volumes")
+        .filter_map(|volume| volume.get("name")?.as_str().map(str::to_owned))
+        .collect();
+    let mut taken = BTreeSet::from([names::MAIN_CONTAINER]);
+    for (i, init) in items(spec, "initContainers").enumerate() {
+        let place = item("podTemplate.spec.initContainers", i);
+        let Value::Object(init) = init else { continue };
+        let name_place = member(&place, "name");
+        match init.get("name").and_then(Value::as_str) {
+            None | Some("") => tell(name_place, "an init container needs a name".into()),
+            Some(names::MAIN_CONTAINER) => tell(
+                name_place,
+                "main is the name of the step's own container".into(),
+            ),
+            Some(name) if !taken.insert(name) => {
+                tell(name_place, format!("there are two init containers {name}"));
+            }
+            Some(_) => {}
+        }
+        if init.get("image").and_then(Value::as_str).is_none_or(str::is_empty) {
+            tell(
+                member(&place, "image"),
+                "an init container needs an image of its own".into(),
+            );
+        }
+        if let Some(policy) = init.get("restartPolicy")
+            && policy != "Always"
+        {
+            tell(
+                member(&place, "restartPolicy"),
+                "an init container has restartPolicy: Always, which makes it a sidecar, or none"
+                    .into(),
+            );
+        }
+        owned(init, &place, &INIT_FIELDS, tell);
+        check_container(init, &place, Some(&volumes), tell);
+    }
+    Some(volumes)
+}
+
+fn check_metadata(metadata: &Map<String, Value>, tell: &mut Tell<'_>) {
+    for field in metadata.keys() {
+        if !matches!(field.as_str(), "labels" | "annotations") {
+            tell(
+                member("podTemplate.metadata", field),
+                "a pod template's metadata has labels and annotations only".into(),
+            );
+        }
+    }
+    for field in ["labels", "annotations"] {
+        let Some(Value::Object(entries)) = metadata.get(field) else {
+            continue;
+        };
+        for key in entries.keys() {
+            let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
+            let of_oncilla = prefix == names::GROUP || prefix.ends_with(".oncilla.dev");
+            let of_jobs = prefix == "batch.kubernetes.io"
+                || (field == "labels" && JOB_LABELS.contains(&key.as_str()));
+            if of_oncilla || of_jobs || key == names::LABEL_NO_BACKUP.0 {
+                let owner = if of_jobs {
+                    "the Job controller"
+                } else {
+                    "Oncilla"
+                };
+                tell(
+                    member(&format!("podTemplate.metadata.{field}"), key),
+                    format!("is set by {owner}"),
+                );
+            }
+        }
+    }
+}
+
+fn check_container(
+    container: &Map<String, Value>,
+    place: &str,
+    volumes: Option<&BTreeSet<String>>,
+    tell: &mut Tell<'_>,
+) {
+    for (i, env) in items(container, "env").enumerate() {
+        let place = member(&item(&member(place, "env"), i), "name");
+        match env.get("name").and_then(Value::as_str) {
+            None | Some("") => tell(place, "a variable needs a name".into()),
+            Some(name) if name.starts_with(names::ENV_PREFIX) => {
+                tell(
+                    place,
+                    format!("names that begin with {} are Oncilla's", names::ENV_PREFIX),
+                );
+            }
+            Some(_) => {}
+        }
+    }
+    for (i, mount) in items(container, "volumeMounts").enumerate() {
+        let place = item(&member(place, "volumeMounts"), i);
+        if mount
+            .get("mountPath")
+            .and_then(Value::as_str)
+            .is_some_and(hides_output)
+        {
+            tell(
+                member(&place, "mountPath"),
+                "nothing can be mounted at or under /oncilla, where the output is".into(),
+            );
+        }
+        let name = mount.get("name").and_then(Value::as_str);
+        if let (Some(name), Some(volumes)) = (name, volumes)
+            && !volumes.contains(name)
+            && !holds_expression(name)
+        {
+            let near = near_miss(name, volumes.iter().map(String::as_str))
+                .map(|near| format!("; did you mean {near}?"))
+                .unwrap_or_default();
+            tell(
+                member(&place, "name"),
+                format!("there is no volume {name} in podTemplate.spec.volumes{near}"),
+            );
+        }
+    }
+}
+
+/// Whether a mount there hides the file that the output is read from, or puts something beside it.
+pub fn hides_output(path: &str) -> bool {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    parts.is_empty() || parts[0] == "oncilla"
+}
+
+fn owned(
+    object: &Map<String, Value>,
+    place: &str,
+    fields: &[(&str, &str)],
+    tell: &mut Tell<'_>,
+) {
+    for (field, why) in fields {
+        if object.contains_key(*field) {
+            tell(member(place, field), format!("is not supported: {why}"));
+        }
+    }
+}
+
+fn items<'a>(object: &'a Map<String, Value>, field: &str) -> impl Iterator<Item = &'a Value> {
+    object
+        .get(field)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+}
+
+/// Finds expressions where none can stand: in keys, names, enums, integers and booleans. Answers whether there are none. In a
+/// `free` map every value may hold one.
+fn plain(value: &Value, place: &str, free: bool, tell: &mut Tell<'_>) -> bool {
+    let mut sound = true;
+    match value {
+        Value::Object(members) => {
+            // Other names refer to objects outside the pod (a ConfigMap, a claim) and may well be made by an expression.
+            let is_named_item = is_list_of_names(place);
+            for (key, value) in members {
+                let here = member(place, key);
+                if holds_expression(key) {
+                    sound = false;
+                    tell(
+                        here.clone(),
+                        "a key cannot hold an expression; only values can".into(),
+                    );
+                }
+                let written_out =
+                    NOT_TEXT.contains(&key.as_str()) || (key == "name" && is_named_item);
+                sound &= if written_out && !free {
+                    no_expression(value, &here, tell)
+                } else {
+                    plain(value, &here, FREE_MAPS.contains(&key.as_str()), tell)
+                };
+            }
+        }
+        Value::Array(values) => {
+            for (i, value) in values.iter().enumerate() {
+                sound &= plain(value, &item(place, i), false, tell);
+            }
+        }
+        _ => {}
+    }
+    sound
+}
+
+/// Whether `place` is an item of a list whose names are identities within the pod.
+fn is_list_of_names(place: &str) -> bool {
+    let Some((list, _)) = place
+        .strip_suffix(']')
+        .and_then(|place| place.rsplit_once('['))
+    else {
+        return false;
+    };
+    matches!(
+        list.rsplit('.').next().unwrap_or(list),
+        "env"
+            | "ports"
+            | "volumes"
+            | "volumeMounts"
+            | "volumeDevices"
+            | "initContainers"
+            | "resourceClaims"
+            | "claims"
+    )
+}
+
+fn no_expression(value: &Value, place: &str, tell: &mut Tell<'_>) -> bool {
+    match value {
+        Value::String(text) if holds_expression(text) => {
+            tell(
+                place.to_owned(),
+                "cannot hold an expression: names, enums, integers and booleans are written out"
+                    .into(),
+            );
+            false
+        }
+        Value::Array(values) => values
+            .iter()
+            .enumerate()
+            .fold(true, |sound, (i, value)| {
+                no_expression(value, &item(place, i), tell) && sound
+            }),
+        _ => true,
+    }
+}
+
+/// Reads `value` as Kubernetes' own type, for what is of the wrong type.
+fn typed<T: DeserializeOwned>(value: &Value, place: &str, tell: &mut Tell<'_>) {
+    // Quantities may be numbers, which the Rust types do not know.
+    let mut value = value.clone();
+    quantities_to_text(&mut value);
+    if let Err(error) = serde_json::from_value::<T>(value) {
+        tell(place.to_owned(), format!("does not fit Kubernetes' type: {error}"));
+    }
+}
+
+fn quantities_to_text(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            for (key, value) in members {
+                match (key.as_str(), &mut *value) {
+                    ("limits" | "requests" | "overhead", Value::Object(quantities)) => {
+                        for quantity in quantities.values_mut().filter(|q| q.is_number()) {
+                            *quantity = Value::String(quantity.to_string());
+                        }
+                    }
+                    ("sizeLimit" | "divisor", Value::Number(number)) => {
+                        *value = Value::String(number.to_string());
+                    }
+                    _ => quantities_to_text(value),
+                }
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(quantities_to_text),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn faults(container: Value, pod_template: Value) -> Vec<String> {
+        let mut faults = Vec::new();
+        check(&container, &pod_template, &mut |place, message| {
+            faults.push(format!("{place}: {message}"));
+        });
+        faults
+    }
+
+    /// The places of the faults of a container, and of a pod template.
+    fn places(container: Value, pod_template: Value) -> Vec<String> {
+        let mut places = Vec::new();
+        check(&container, &pod_template, &mut |place, _| places.push(place));
+        places
+    }
+
+    #[test]
+    fn a_sound_step_has_no_faults() {
+        let container = json!({
+            "image": "a", "command": ["x", "$[[ params.y ]]"], "workingDir": "/w",
+            "env": [{"name": "A", "value": "$[[ params.a ]]"}, {"name": "B", "valueFrom": {"secretKeyRef": {"name": "$[[ params.s ]]", "key": "k"}}}],
+            "volumeMounts": [{"name": "v", "mountPath": "/data"}],
+            "resources": {"limits": {"cpu": 1, "memory": "$[[ params.m ]]"}},
+            "readinessProbe": {"httpGet": {"port": "$[[ params.port ]]"}},
+            "lifecycle": {"preStop": {"exec": {"command": ["x"]}}},
+        });
+        let template = json!({
+            "metadata": {"labels": {"team": "shop", "app.kubernetes.io/name": "$[[ run.name ]]"}, "annotations": {"a": "b"}},
+            "spec": {
+                "volumes": [{"name": "v", "emptyDir": {"sizeLimit": 1000}}, {"name": "c", "configMap": {"name": "$[[ params.c ]]"}}],
+                "initContainers": [{"name": "relay", "image": "relay:2", "restartPolicy": "Always", "startupProbe": {"exec": {"command": ["x"]}}}],
+                "serviceAccountName": "$[[ params.account ]]",
+            }
+        });
+        assert_eq!(faults(container, template), [""; 0]);
+    }
+
+    #[test]
+    fn what_oncilla_decides_is_refused() {
+        for field in [
+            "name",
+            "restartPolicy",
+            "livenessProbe",
+            "startupProbe",
+            "restartPolicyRules",
+            "terminationMessagePath",
+            "terminationMessagePolicy",
+        ] {
+            let value = match field {
+                "restartPolicyRules" => json!([]),
+                "livenessProbe" | "startupProbe" => json!({}),
+                _ => json!("main"),
+            };
+            assert_eq!(
+                places(json!({field: value}), json!({})),
+                [format!("container.{field}")]
+            );
+        }
+        assert_eq!(
+            places(json!({"lifecycle": {"postStart": {}}}), json!({})),
+            ["container.lifecycle.postStart"]
+        );
+        for (field, value) in [
+            ("containers", json!([])),
+            ("ephemeralContainers", json!([])),
+            ("restartPolicy", json!("Never")),
+            ("activeDeadlineSeconds", json!(1)),
+            ("nodeName", json!("n1")),
+            ("schedulingGates", json!([])),
+        ] {
+            assert_eq!(
+                places(json!({}), json!({"spec": {field: value}})),
+                [format!("podTemplate.spec.{field}")]
+            );
+        }
+    }
+
+    #[test]
+    fn names_that_oncilla_uses_are_refused() {
+        let init = |extra: Value| {
+            let mut init = json!({"name": "a", "image": "i"});
+            init.as_object_mut()
+                .unwrap()
+                .extend(extra.as_object().unwrap().clone());
+            json!({"spec": {"initContainers": [init]}})
+        };
+        for (what, container, template, expected) in [
+            (
+                "a variable",
+                json!({"env": [{"name": "A"}, {"name": "ONCILLA_FENCE"}]}),
+                json!({}),
+                "container.env[1].name: names that begin with ONCILLA_ are Oncilla's",
+            ),
+            (
+                "a variable of an init container",
+                json!({}),
+                init(json!({"env": [{"name": "ONCILLA_X"}]})),
+                "podTemplate.spec.initContainers[0].env[0].name: names that begin with ONCILLA_ are Oncilla's",
+            ),
+            (
+                "a mount",
+                json!({"volumeMounts": [{"name": "v", "mountPath": "/a/../oncilla/"}]}),
+                json!({"spec": {"volumes": [{"name": "v"}]}}),
+                "container.volumeMounts[0].mountPath: nothing can be mounted at or under /oncilla, where the output is",
+            ),
+            (
+                "a label",
+                json!({}),
+                json!({"metadata": {"labels": {"oncilla.dev/run": "x"}}}),
+                "podTemplate.metadata.labels[oncilla.dev/run]: is set by Oncilla",
+            ),
+            (
+                "a label of Jobs",
+                json!({}),
+                json!({"metadata": {"labels": {"job-name": "x"}}}),
+                "podTemplate.metadata.labels[job-name]: is set by the Job controller",
+            ),
+            (
+                "an annotation",
+                json!({}),
+                json!({"metadata": {"annotations": {"oncilla.dev/step-path": "x"}}}),
+                "podTemplate.metadata.annotations[oncilla.dev/step-path]: is set by Oncilla",
+            ),
+            (
+                "the pod's name",
+                json!({}),
+                json!({"metadata": {"name": "x"}}),
+                "podTemplate.metadata.name: a pod template's metadata has labels and annotations only",
+            ),
+            (
+                "finalizers",
+                json!({}),
+                json!({"metadata": {"finalizers": ["x/y"]}}),
+                "podTemplate.metadata.finalizers: a pod template's metadata has labels and annotations only",
+            ),
+            (
+                "main",
+                json!({}),
+                init(json!({"name": "main"})),
+                "podTemplate.spec.initContainers[0].name: main is the name of the step's own container",
+            ),
+            (
+                "a double name",
+                json!({}),
+                json!({"spec": {"initContainers": [{"name": "a", "image": "i"}, {"name": "a", "image": "j"}]}}),
+                "podTemplate.spec.initContainers[1].name: there are two init containers a",
+            ),
+            (
+                "no name",
+                json!({}),
+                init(json!({"name": ""})),
+                "podTemplate.spec.initContainers[0].name: an init container needs a name",
+            ),
+            (
+                "no image",
+                json!({}),
+                init(json!({"image": ""})),
+                "podTemplate.spec.initContainers[0].image: an init container needs an image of its own",
+            ),
+            (
+                "a restart policy",
+                json!({}),
+                init(json!({"restartPolicy": "OnFailure"})),
+                "podTemplate.spec.initContainers[0].restartPolicy: an init container has restartPolicy: Always, which makes it a sidecar, or none",
+            ),
+            (
+                "restart rules",
+                json!({}),
+                init(json!({"restartPolicyRules": []})),
+                "podTemplate.spec.initContainers[0].restartPolicyRules: is not supported: only restartPolicy: Always, which makes a sidecar, is supported",
+            ),
+            (
+                "a message path",
+                json!({}),
+                init(json!({"terminationMessagePath": "/x"})),
+                "podTemplate.spec.initContainers[0].terminationMessagePath: is not supported: it is used for the output",
+            ),
+            (
+                "a variable without a name",
+                json!({"env": [{"value": "x"}]}),
+                json!({}),
+                "container.env[0].name: a variable needs a name",
+            ),
+            (
+                "a volume that is not there",
+                json!({"volumeMounts": [{"name": "wrok", "mountPath": "/w"}]}),
+                json!({"spec": {"volumes": [{"name": "work"}]}}),
+                "container.volumeMounts[0].name: there is no volume wrok in podTemplate.spec.volumes; did you mean work?",
+            ),
+        ] {
+            assert_eq!(faults(container, template), [expected], "{what}");
+        }
+    }
+
+    #[test]
+    fn expressions_stand_in_values_only() {
+        let x = "$[[ params.x ]]";
+        for (container, template, place) in [
+            (json!({"env": [{"name": x}]}), json!({}), "container.env[0].name"),
+            (
+                json!({"volumeMounts": [{"name": x, "mountPath": "/x"}]}),
+                json!({}),
+                "container.volumeMounts[0].name",
+            ),
+            (
+                json!({"volumeMounts": [{"name": "v", "mountPath": x}]}),
+                json!({"spec": {"volumes": [{"name": "v"}]}}),
+                "container.volumeMounts[0].mountPath",
+            ),
+            (
+                json!({}),
+                json!({"spec": {"volumes": [{"name": x}]}}),
+                "podTemplate.spec.volumes[0].name",
+            ),
+            (
+                json!({}),
+                json!({"metadata": {"labels": {x: "y"}}}),
+                "podTemplate.metadata.labels[$[[ params.x ]]]",
+            ),
+            (
+                json!({"imagePullPolicy": x}),
+                json!({}),
+                "container.imagePullPolicy",
+            ),
+            (
+                json!({"ports": [{"containerPort": x}]}),
+                json!({}),
+                "container.ports[0].containerPort",
+            ),
+            (
+                json!({}),
+                json!({"spec": {"securityContext": {"supplementalGroups": [x]}}}),
+                "podTemplate.spec.securityContext.supplementalGroups[0]",
+            ),
+        ] {
+            assert_eq!(places(container, template), [place]);
+        }
+        // What is no expression may stand anywhere, and so may keys that are the user's own words.
+        assert_eq!(
+            faults(
+                json!({}),
+                json!({"metadata": {"labels": {"priority": x}}, "spec": {"nodeSelector": {"mode": x}}})
+            ),
+            [""; 0]
+        );
+        assert_eq!(
+            faults(json!({"env": [{"name": "A$$[[ x ]]"}]}), json!({})),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn what_does_not_fit_kubernetes_types_is_a_fault() {
+        for (container, template, place) in [
+            (json!({"args": "x"}), json!({}), "container"),
+            (json!({"tty": "yes"}), json!({}), "container"),
+            (json!([]), json!({}), "container"),
+            (json!({}), json!({"spec": {"hostNetwork": 1}}), "podTemplate"),
+            (json!({}), json!("x"), "podTemplate"),
+        ] {
+            assert_eq!(places(container, template), [place]);
+        }
+    }
+
+    #[test]
+    fn a_mount_hides_the_output_at_and_under_its_folder() {
+        for (path, hides) in [
+            ("/oncilla", true),
+            ("/oncilla/", true),
+            ("/oncilla/output", true),
+            ("//oncilla/x", true),
+            ("/./oncilla", true),
+            ("/x/../oncilla", true),
+            ("/", true),
+            ("/oncillas", false),
+            ("/data/oncilla", false),
+            ("/oncilla/../data", false),
+        ] {
+            assert_eq!(hides_output(path), hides, "{path}");
+        }
+    }
+}
