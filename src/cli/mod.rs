@@ -1,5 +1,6 @@
 //! The command line: one module a subcommand.
 
+mod controller;
 mod crd;
 
 use std::io::Write;
@@ -19,6 +20,8 @@ struct Cli {
 enum Command {
     /// Print what is generated from the API's types: the CustomResourceDefinition, unless an option asks for something else.
     Crd(crd::Args),
+    /// Run the controller: in a pod with a service account, or with KUBECONFIG from a shell.
+    Controller(controller::Args),
 }
 
 /// Runs the command that the process was started with. The exit code is 0 if it did what was asked, 1 if not, and 2 if it was
@@ -26,6 +29,7 @@ enum Command {
 pub fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Crd(args) => crd::run(&args),
+        Command::Controller(args) => controller::run(&args),
     };
     match result {
         Ok(code) => code,
