@@ -8,6 +8,8 @@ mod ends;
 mod graph;
 pub mod output;
 pub mod verdict;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
