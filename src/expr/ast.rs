@@ -22,7 +22,12 @@ pub(super) fn literal_selection(node: &IdedExpr) -> Option<(&IdedExpr, &str)> {
 }
 
 fn is_selection(name: &str) -> bool {
-    [operators::INDEX, operators::OPT_INDEX, operators::OPT_SELECT].contains(&name)
+    [
+        operators::INDEX,
+        operators::OPT_INDEX,
+        operators::OPT_SELECT,
+    ]
+    .contains(&name)
 }
 
 /// Whether the name of a call is one of an operator; no function's name has these characters.
@@ -30,6 +35,17 @@ pub(super) fn is_operator(name: &str) -> bool {
     name == operators::IN
         || name == operators::NOT_STRICTLY_FALSE
         || name.contains(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '.' | '@'))
+}
+
+pub(super) fn is_arithmetic(name: &str) -> bool {
+    [
+        operators::ADD,
+        operators::SUBSTRACT,
+        operators::MULTIPLY,
+        operators::DIVIDE,
+        operators::MODULO,
+    ]
+    .contains(&name)
 }
 
 /// Whether a comprehension loops over nothing and only gives a value a name, as the optional macros and `sortBy` do.

@@ -69,7 +69,7 @@ const SCALAR: u64 = 26;
 const NUMBER_TEXT: u64 = 400;
 
 /// What the parts of a loop that the macros add cost each time around.
-const LOOP: u64 = 8;
+const LOOP: u64 = 4;
 
 /// Steps for a byte that a pattern reads: a pattern at the limit of its size has some thousand states to follow.
 const MATCH_BYTE: u64 = 20;
@@ -119,7 +119,9 @@ impl Derived {
         while let Some(entry) = end.first.get() {
             end = &entry.1;
         }
-        &end.first.get_or_init(|| Box::new((value, Self::default()))).0
+        &end.first
+            .get_or_init(|| Box::new((value, Self::default())))
+            .0
     }
 }
 
@@ -239,10 +241,9 @@ impl<'a> Estimator<'a> {
             Node::Comprehension(comprehension) => self.comprehension(comprehension),
             Node::Call(call) => self.call(call),
             // No expression with these gets this far.
-            Node::Struct(_) | Node::Unspecified => (
-                Shape::opaque(u64::MAX, u64::MAX),
-                Cost::steps(u64::MAX),
-            ),
+            Node::Struct(_) | Node::Unspecified => {
+                (Shape::opaque(u64::MAX, u64::MAX), Cost::steps(u64::MAX))
+            }
         }
     }
 
@@ -268,10 +269,7 @@ impl<'a> Estimator<'a> {
             len += 1;
             child = self.join(&child, &shape);
         }
-        (
-            Shape::list(bytes, len, child),
-            cost.plus(built(bytes)),
-        )
+        (Shape::list(bytes, len, child), cost.plus(built(bytes)))
     }
 
     fn call(&self, call: &'a CallExpr) -> (Shape<'a>, Cost) {
@@ -400,10 +398,7 @@ impl<'a> Estimator<'a> {
             }
             "string" => {
                 let bytes = a.bytes.max(NUMBER_TEXT);
-                (
-                    Shape::opaque(bytes, a.len.max(NUMBER_TEXT)),
-                    built(bytes),
-                )
+                (Shape::opaque(bytes, a.len.max(NUMBER_TEXT)), built(bytes))
             }
             // As text again, each byte can become an escape.
             "bytes" => {
@@ -499,17 +494,13 @@ impl<'a> Estimator<'a> {
                 let shape = Shape::list(bytes, parts, Shape::opaque(a.bytes, a.len));
                 (shape, built(bytes).plus(Cost::steps(parts)))
             }
-            name if name.starts_with("math.@") => scalar(
-                reading.plus(Cost::steps(args.iter().map(|arg| arg.len).max().unwrap_or(0))),
-            ),
+            name if name.starts_with("math.@") => scalar(reading.plus(Cost::steps(
+                args.iter().map(|arg| arg.len).max().unwrap_or(0),
+            ))),
             // Arithmetic on one number. Everything else is refused when the expression is read.
-            "abs" | "ceil" | "floor" | "isFinite" | "isInf" | "isNaN" | "round" | "sign" | "trunc" => {
-                scalar(Cost::default())
-            }
-            _ => (
-                Shape::opaque(u64::MAX, u64::MAX),
-                Cost::steps(u64::MAX),
-            ),
+            "abs" | "ceil" | "floor" | "isFinite" | "isInf" | "isNaN" | "round" | "sign"
+            | "trunc" => scalar(Cost::default()),
+            _ => (Shape::opaque(u64::MAX, u64::MAX), Cost::steps(u64::MAX)),
         }
     }
 
@@ -519,7 +510,9 @@ impl<'a> Estimator<'a> {
             let (shape, cost) = self.within([(loop_.accu_var.as_str(), start.clone())], || {
                 self.node(&loop_.result)
             });
-            let copied = Cost::steps((start.bytes / BYTES_A_STEP).saturating_add(shape.bytes / BYTES_A_STEP) + 4);
+            let copied = Cost::steps(
+                (start.bytes / BYTES_A_STEP).saturating_add(shape.bytes / BYTES_A_STEP) + 4,
+            );
             return (shape, cost.plus(start_cost).plus(copied));
         }
         let (range, range_cost) = self.node(&loop_.iter_range);
@@ -543,7 +536,9 @@ impl<'a> Estimator<'a> {
             return (Shape::opaque(u64::MAX, u64::MAX), Cost::steps(u64::MAX));
         };
         let (guard, (value, value_cost)) = self.within(variables, || {
-            let guard = append.guard.map_or(Cost::default(), |guard| self.node(guard).1);
+            let guard = append
+                .guard
+                .map_or(Cost::default(), |guard| self.node(guard).1);
             (guard, self.node(append.value))
         });
         let copies_range =

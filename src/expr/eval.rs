@@ -11,7 +11,11 @@ use super::scope::Scope;
 use super::{Cost, LIMITS, Parsed, ast, bound, functions, values};
 
 /// Evaluates `parsed`. It needs the stack that [`with_stack`](super::with_stack) gives.
-pub(super) fn evaluate(parsed: &Parsed, scope: &Scope, spent: &mut Cost) -> Result<Value, ExprError> {
+pub(super) fn evaluate(
+    parsed: &Parsed,
+    scope: &Scope,
+    spent: &mut Cost,
+) -> Result<Value, ExprError> {
     check_names(parsed, scope)?;
     *spent = spent.plus(bound::cost(&parsed.root, &parsed.refs, scope));
     check_cost(*spent)?;
@@ -53,7 +57,12 @@ fn check_names(parsed: &Parsed, scope: &Scope) -> Result<(), ExprError> {
             format!("there is no function {}", shorten(function, 60)),
         ));
     }
-    match parsed.refs.roots.iter().find(|root| scope.get(root).is_none()) {
+    match parsed
+        .refs
+        .roots
+        .iter()
+        .find(|root| scope.get(root).is_none())
+    {
         Some(root) => Err(unknown_name(root, scope)),
         None => Ok(()),
     }
@@ -127,7 +136,11 @@ fn fault(parsed: &Parsed, error: &ExecutionError) -> ExprError {
             right.type_of()
         ),
         ExecutionError::UnexpectedType { got, want } => {
-            format!("found {} where {} is needed", shorten(got, 60), shorten(want, 60))
+            format!(
+                "found {} where {} is needed",
+                shorten(got, 60),
+                shorten(want, 60)
+            )
         }
         ExecutionError::UnsupportedKeyType(key) => {
             format!("a value of type {} cannot be a key", key.type_of())
@@ -189,11 +202,7 @@ fn missing_key(parsed: &Parsed, key: &str) -> ExprError {
     }
 }
 
-fn selections<'a>(
-    node: &'a IdedExpr,
-    key: &str,
-    found: &mut Vec<(&'a IdedExpr, &'a IdedExpr)>,
-) {
+fn selections<'a>(node: &'a IdedExpr, key: &str, found: &mut Vec<(&'a IdedExpr, &'a IdedExpr)>) {
     if let Some((operand, selected)) = ast::literal_selection(node)
         && selected == key
     {

@@ -109,7 +109,10 @@ static SIGNATURES: &[Signature] = &[
     global("math.abs", 1..=1, "math.abs(number)"),
     global("math.ceil", 1..=1, "math.ceil(double)"),
     global("math.floor", 1..=1, "math.floor(double)"),
-    expanded("math.greatest", "math.greatest(a, b) or math.greatest(list)"),
+    expanded(
+        "math.greatest",
+        "math.greatest(a, b) or math.greatest(list)",
+    ),
     global("math.isFinite", 1..=1, "math.isFinite(double)"),
     global("math.isInf", 1..=1, "math.isInf(double)"),
     global("math.isNaN", 1..=1, "math.isNaN(double)"),
@@ -198,7 +201,12 @@ pub(super) fn environment() -> &'static Arc<Env> {
             .and_then(|()| env.add_overload(KEYS, "keys", vec![DYN_TYPE], keys))
             .and_then(|()| env.add_overload(ADDEND, "addend", vec![DYN_TYPE], addend))
             .and_then(|()| {
-                env.add_overload(MATCHES, "bounded_matches", vec![STRING_TYPE, STRING_TYPE], matches)
+                env.add_overload(
+                    MATCHES,
+                    "bounded_matches",
+                    vec![STRING_TYPE, STRING_TYPE],
+                    matches,
+                )
             })
             .and_then(|()| env.add_overload("toJson", "to_json", vec![DYN_TYPE], to_json))
             .and_then(|()| env.add_overload("fromJson", "from_json", text(), from_json))

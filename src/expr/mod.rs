@@ -15,6 +15,8 @@ mod scope;
 mod stack;
 mod syntax;
 mod template;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod values;
 

@@ -212,7 +212,11 @@ impl<'a> Collector<'a> {
             .insert(key.to_owned());
     }
 
-    fn function(&mut self, node: &IdedExpr, call: &'a cel::common::ast::CallExpr) -> Result<(), ExprError> {
+    fn function(
+        &mut self,
+        node: &IdedExpr,
+        call: &'a cel::common::ast::CallExpr,
+    ) -> Result<(), ExprError> {
         if ast::is_operator(&call.func_name) {
             return Ok(());
         }
@@ -268,9 +272,7 @@ impl<'a> Collector<'a> {
                 .strip_prefix(&found)
                 .is_some_and(|rest| rest.starts_with('-'))
         }) {
-            self.refs
-                .dashed
-                .push((found, format!("steps['{name}']")));
+            self.refs.dashed.push((found, format!("steps['{name}']")));
         }
     }
 
@@ -285,15 +287,25 @@ impl<'a> Collector<'a> {
         if call.func_name != operators::SUBSTRACT {
             return None;
         }
-        let head = match &left.expr {
-            Node::Select(select) if !select.test => match &select.operand.expr {
-                Node::Ident(root) if root == "steps" && self.is_free(root) => select.field.clone(),
-                _ => return None,
-            },
-            _ => self.dashed_name(left)?,
-        };
+        let head = self.step_name(left).or_else(|| self.dashed_name(left))?;
         let tail = self.tail(right)?;
         Some(format!("{head}-{tail}"))
+    }
+
+    /// The step that `node` ends with: `steps.a`, or `x + steps.a`, which binds closer than a minus behind it.
+    fn step_name(&self, node: &IdedExpr) -> Option<String> {
+        match &node.expr {
+            Node::Select(select) if !select.test => match &select.operand.expr {
+                Node::Ident(root) if root == "steps" && self.is_free(root) => {
+                    Some(select.field.clone())
+                }
+                _ => None,
+            },
+            Node::Call(call) if ast::is_arithmetic(&call.func_name) => {
+                call.args.last().and_then(|last| self.step_name(last))
+            }
+            _ => None,
+        }
     }
 
     fn tail(&self, mut node: &IdedExpr) -> Option<String> {
@@ -302,7 +314,9 @@ impl<'a> Collector<'a> {
                 Node::Ident(name) if self.is_free(name) && !ROOTS.contains(&name.as_str()) => {
                     return Some(name.clone());
                 }
-                Node::Literal(LiteralValue::Int(number)) => return Some(number.inner().to_string()),
+                Node::Literal(LiteralValue::Int(number)) => {
+                    return Some(number.inner().to_string());
+                }
                 Node::Select(select) if !select.test => node = &select.operand,
                 Node::Call(call)
                     if call.func_name == operators::INDEX
@@ -310,6 +324,8 @@ impl<'a> Collector<'a> {
                 {
                     node = call.args.first()?;
                 }
+                Node::Call(call) => node = call.target.as_ref()?,
+                Node::Comprehension(loop_) if !ast::is_binding(loop_) => node = &loop_.iter_range,
                 _ => return None,
             }
         }

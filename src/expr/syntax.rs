@@ -80,7 +80,10 @@ fn reason(source: &str, offset: usize, error: &ParseError) -> String {
     if let Some(name) = error.msg.strip_prefix("reserved identifier: ") {
         return format!("'{name}' is a reserved word and cannot be a name");
     }
-    if error.msg.starts_with("Syntax error: token recognition error") {
+    if error
+        .msg
+        .starts_with("Syntax error: token recognition error")
+    {
         let found: String = rest.chars().take(1).collect();
         return match found.as_str() {
             "'" | "\"" => "a string is not closed".to_owned(),
