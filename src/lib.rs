@@ -4,15 +4,18 @@
 //! The way of the data: observe, validate (into a plan), decide, commit, act. Only observe, commit and act hold a client.
 
 pub mod act;
-pub mod api;
-pub mod commit;
-pub mod controller;
-pub mod decide;
 pub mod answer;
 pub mod api;
+pub mod build;
+pub mod cli;
 pub mod client;
+pub mod commit;
+pub mod controller;
+pub mod crdgen;
+pub mod decide;
 pub mod evidence;
 pub mod expr;
 pub mod journal;
+pub mod observe;
 pub mod plan;
 pub mod report;

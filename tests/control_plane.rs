@@ -1,0 +1,14 @@
+//! The controller against a real etcd, API server and Job controller. Pods are played by a simulated kubelet.
+
+mod support;
+
+#[path = "control_plane/faults.rs"]
+mod faults;
+#[path = "control_plane/input.rs"]
+mod input;
+#[path = "control_plane/runs.rs"]
+mod runs;
+#[path = "control_plane/waiting.rs"]
+mod waiting;
+#[path = "control_plane/writes.rs"]
+mod writes;
