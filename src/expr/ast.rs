@@ -21,6 +21,17 @@ pub(super) fn literal_selection(node: &IdedExpr) -> Option<(&IdedExpr, &str)> {
     }
 }
 
+/// Whether a selection does without the key: `has(a.b)`, `a.?b` and `a[?'b']`.
+pub(super) fn is_optional_selection(node: &IdedExpr) -> bool {
+    match &node.expr {
+        Node::Select(select) => select.test,
+        Node::Call(call) => {
+            [operators::OPT_INDEX, operators::OPT_SELECT].contains(&call.func_name.as_str())
+        }
+        _ => false,
+    }
+}
+
 fn is_selection(name: &str) -> bool {
     [
         operators::INDEX,

@@ -37,6 +37,8 @@ pub struct Refs {
     pub step_fields: BTreeMap<String, BTreeSet<String>>,
     /// The params that are named literally.
     pub params: BTreeSet<String>,
+    /// Those of them that are asked for and not relied upon, somewhere: `has(params.a)`, `params.?a`, `params[?'a']`.
+    pub optional_params: BTreeSet<String>,
     /// Steps are named in a way that only the evaluation can tell: `steps[x]`, a bare `steps`, a macro over `steps`.
     pub computed_steps: bool,
     /// Subtractions that read like the name of a step with a dash: what was written, and what was probably meant.
@@ -49,6 +51,16 @@ pub struct Refs {
 }
 
 impl Refs {
+    /// The keys that are named literally behind `root`: `name` for `run.name`.
+    pub fn keys_of(&self, root: &str) -> impl Iterator<Item = &str> {
+        self.selected.get(root).into_iter().flatten().map(String::as_str)
+    }
+
+    /// Whether `root` is also used in a way that names none of its keys: `'a' in params`, `toJson(params)`.
+    pub fn is_used_whole(&self, root: &str) -> bool {
+        self.whole.contains(root)
+    }
+
     /// The inputs that an evaluation in `scope` needs: the root, its value, and the keys that are enough when not all are used.
     pub(super) fn inputs<'a>(
         &'a self,
@@ -173,7 +185,7 @@ impl<'a> Collector<'a> {
     /// Takes in `root.key` and `root.key.field`, where the root is free and the key literal. Answers whether `node` was that.
     fn selection(&mut self, node: &'a IdedExpr) -> bool {
         if let Some((root, key)) = self.root_key(node) {
-            self.select(root, key);
+            self.select(root, key, ast::is_optional_selection(node));
             return true;
         }
         let Some((operand, field)) = ast::literal_selection(node) else {
@@ -182,7 +194,7 @@ impl<'a> Collector<'a> {
         let Some((root, key)) = self.root_key(operand) else {
             return false;
         };
-        self.select(root, key);
+        self.select(root, key, ast::is_optional_selection(operand));
         if root == "steps" {
             self.refs
                 .step_fields
@@ -203,7 +215,10 @@ impl<'a> Collector<'a> {
         }
     }
 
-    fn select(&mut self, root: &str, key: &str) {
+    fn select(&mut self, root: &str, key: &str, optional: bool) {
+        if optional && root == "params" {
+            self.refs.optional_params.insert(key.to_owned());
+        }
         self.refs.roots.insert(root.to_owned());
         self.refs
             .selected

@@ -2,9 +2,36 @@
 //!
 //! A plan is pure data: parsed expressions, the graph, keys. It is made once per generation of a run.
 
-use std::collections::BTreeMap;
+pub mod backoff;
+pub mod duration;
+mod expressions;
+pub mod fault;
+mod graph;
+mod limits;
+mod merge;
+pub mod names;
+mod params;
+mod place;
+mod pod;
+mod read;
+mod scope;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
+
+pub use backoff::{Backoff, wait_ms};
+pub use fault::Fault;
+pub use names::{job_name, path_hash, step_key};
+pub use place::Origins;
+pub use scope::scope;
+pub use validate::build;
+
+use scope::text_of;
 
 use crate::api::spec::{FailurePolicy, NeedsPolicy, OnStepFailure, OutputFormat};
 use crate::expr::{Expr, Tree};
@@ -16,11 +43,15 @@ pub struct Plan {
     pub run: RunInfo,
     /// `spec.params`, numbers normalised, nulls kept out.
     pub params: BTreeMap<String, Value>,
+    /// The same as one object: `params` as expressions read it.
+    pub inputs: Arc<Value>,
     pub on_step_failure: OnStepFailure,
     /// In an order in which every step comes after those it needs.
     pub steps: Vec<StepPlan>,
     /// `spec.outputs`.
     pub outputs: BTreeMap<String, Tree>,
+    /// The names of the steps that `outputs` read.
+    pub output_reads: BTreeSet<String>,
     /// `idempotency.key` as given, evaluated over params and run; None: the run's UID is its identity.
     pub idempotency_key: Option<String>,
 }
@@ -47,6 +78,8 @@ pub struct StepPlan {
     pub key: String,
     /// Positions in `Plan::steps`, written and implied by expressions, in order, each once.
     pub needs: Vec<usize>,
+    /// The names of the steps that its expressions read.
+    pub reads: BTreeSet<String>,
     pub needs_policy: NeedsPolicy,
     pub when: Option<Expr>,
     pub failure_policy: FailurePolicy,
@@ -63,6 +96,8 @@ pub struct StepPlan {
     pub pod_template: Tree,
     /// Init containers of our template: name, and whether it is a sidecar.
     pub init_containers: Vec<(String, bool)>,
+    /// Where the parts of `container` and `pod_template` are written in the spec.
+    pub origins: Origins,
 }
 
 /// An integer, or an expression that gives one when it is needed.

@@ -2,14 +2,25 @@
 
 use std::collections::BTreeMap;
 
-/// The place of member `key` of the object at `place`. Keys that are no plain names stand in brackets, as labels do.
+/// The place of member `key` of the object at `place`. Keys that are no plain names are quoted in brackets, as a tree of templates
+/// writes them.
 pub fn member(place: &str, key: &str) -> String {
-    let plain = key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let plain = !key.is_empty()
+        && key
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
     match (plain, place.is_empty()) {
         (true, true) => key.to_owned(),
         (true, false) => format!("{place}.{key}"),
-        (false, _) => format!("{place}[{key}]"),
+        (false, _) => format!("{place}['{key}']"),
+    }
+}
+
+/// The place of what a tree calls `path`, if the tree stands at `place`.
+pub fn inside(place: &str, path: &str) -> String {
+    match path.is_empty() || path.starts_with('[') {
+        true => format!("{place}{path}"),
+        false => format!("{place}.{path}"),
     }
 }
 
@@ -54,9 +65,12 @@ mod tests {
         assert_eq!(member("", "env"), "env");
         assert_eq!(
             member("metadata.labels", "app.kubernetes.io/name"),
-            "metadata.labels[app.kubernetes.io/name]"
+            "metadata.labels['app.kubernetes.io/name']"
         );
         assert_eq!(item("spec.steps", 2), "spec.steps[2]");
+        assert_eq!(inside("container", "env[0].value"), "container.env[0].value");
+        assert_eq!(inside("args", "[0]"), "args[0]");
+        assert_eq!(inside("outputs.a", ""), "outputs.a");
     }
 
     #[test]
@@ -72,7 +86,7 @@ mod tests {
             ("container.image", "spec.steps[0].container.image"),
             ("container.env[1].value", "spec.steps[0].container.env[1].value"),
             ("container.env[0].value", "spec.defaults.container.env[3].value"),
-            ("container.env[0][a.b/c]", "spec.defaults.container.env[3][a.b/c]"),
+            ("container.env[0]['a.b/c']", "spec.defaults.container.env[3]['a.b/c']"),
             ("podTemplate.spec", "podTemplate.spec"),
         ] {
             assert_eq!(origins.of(place), origin, "{place}");

@@ -561,19 +561,19 @@ mod tests {
                 "a label",
                 json!({}),
                 json!({"metadata": {"labels": {"oncilla.dev/run": "x"}}}),
-                "podTemplate.metadata.labels[oncilla.dev/run]: is set by Oncilla",
+                "podTemplate.metadata.labels['oncilla.dev/run']: is set by Oncilla",
             ),
             (
                 "a label of Jobs",
                 json!({}),
                 json!({"metadata": {"labels": {"job-name": "x"}}}),
-                "podTemplate.metadata.labels[job-name]: is set by the Job controller",
+                "podTemplate.metadata.labels.job-name: is set by the Job controller",
             ),
             (
                 "an annotation",
                 json!({}),
                 json!({"metadata": {"annotations": {"oncilla.dev/step-path": "x"}}}),
-                "podTemplate.metadata.annotations[oncilla.dev/step-path]: is set by Oncilla",
+                "podTemplate.metadata.annotations['oncilla.dev/step-path']: is set by Oncilla",
             ),
             (
                 "the pod's name",
@@ -669,7 +669,7 @@ mod tests {
             (
                 json!({}),
                 json!({"metadata": {"labels": {x: "y"}}}),
-                "podTemplate.metadata.labels[$[[ params.x ]]]",
+                "podTemplate.metadata.labels['$[[ params.x ]]']",
             ),
             (
                 json!({"imagePullPolicy": x}),

@@ -1,0 +1,1 @@
+//! What a spec gives: a plan, or all of its faults.
