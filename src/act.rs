@@ -1,8 +1,6 @@
 //! act: sends effects. What an answer means is decided in [`crate::answer`]; here it only becomes a fact for the next decision.
 
-use std::collections::BTreeSet;
-
-use futures::{StreamExt, stream};
+use futures::{FutureExt, StreamExt, stream};
 use kube::Client;
 use serde_json::Value;
 
@@ -12,7 +10,7 @@ use crate::build;
 use crate::client::write;
 use crate::commit::Justified;
 use crate::decide::Effect;
-use crate::plan::{Plan, StepPlan};
+use crate::plan::{self, Plan};
 
 /// Requests under way at once for one run.
 const AT_ONCE: usize = 8;
@@ -34,7 +32,8 @@ pub enum Outcome {
 
 /// Sends the effects of one commit. They are independent of each other, so creates do not wait for releases.
 pub async fn act(client: &Client, plan: &Plan, status: &WorkflowRunStatus, effects: &[Justified]) -> Vec<Outcome> {
-    stream::iter(effects).map(|effect| send(client, plan, status, effect)).buffered(AT_ONCE).collect().await
+    let requests: Vec<_> = effects.iter().map(|effect| send(client, plan, status, effect).boxed()).collect();
+    stream::iter(requests).buffered(AT_ONCE).collect().await
 }
 
 async fn send(client: &Client, plan: &Plan, status: &WorkflowRunStatus, justified: &Justified) -> Outcome {
@@ -82,10 +81,9 @@ async fn create(
         return Outcome::Unknown { what: format!("create the Job of {path}: it has no record") };
     };
     let name = record.job_name.clone().unwrap_or_default();
-    let needs = needs(plan, step);
     let empty = Default::default();
     let records = status.steps.as_ref().unwrap_or(&empty);
-    let scope = plan.scope(records, &needs, status.start_time, Some(record.attempt));
+    let scope = plan::scope::scope(plan, records, &step.reads, status.start_time, Some(record.attempt));
     let job = match build::job(plan, step, record, &scope, create_before) {
         Ok(job) => job,
         Err(error) => {
@@ -100,8 +98,4 @@ async fn create(
             Outcome::NotCreated { name, meaning }
         }
     }
-}
-
-fn needs(plan: &Plan, step: &StepPlan) -> BTreeSet<String> {
-    step.needs.iter().map(|&need| plan.steps[need].name.clone()).collect()
 }

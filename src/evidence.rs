@@ -56,6 +56,19 @@ pub struct Waiting {
     pub message: String,
 }
 
+impl Waiting {
+    /// Most characters of a message.
+    pub const MAX_CHARS: usize = 200;
+
+    /// The message is brought to one line of at most [`Waiting::MAX_CHARS`] characters.
+    pub fn new(reason: StepReason, message: &str) -> Waiting {
+        Waiting {
+            reason,
+            message: one_line(message, Waiting::MAX_CHARS),
+        }
+    }
+}
+
 /// A no to the create of a Job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Refusal {
@@ -84,6 +97,9 @@ pub struct PodEvidence {
     pub observed_generation: Option<i64>,
     /// It has a deletionTimestamp.
     pub deleting: bool,
+    /// An earlier version of it was read in a terminal phase and without a deletionTimestamp: whoever deleted it came too late
+    /// to stop it (R10).
+    pub ended_before_deletion: bool,
     /// It holds our finalizer.
     pub held: bool,
     pub node: Node,
@@ -95,8 +111,17 @@ pub struct PodEvidence {
     pub disruption: Option<String>,
     /// The message of a PodScheduled condition that is False, with reason Unschedulable.
     pub unschedulable: Option<String>,
-    /// Containers, init containers and ephemeral ones, as the spec names them.
+    /// Why it has not begun, if that is known from its events: a volume that cannot be mounted shows nowhere else.
+    pub waiting: Option<Waiting>,
+    /// Init containers, containers and ephemeral ones, in this order, as the spec names them.
     pub containers: Vec<ContainerEvidence>,
+}
+
+impl PodEvidence {
+    /// Whether its phase says that it has ended. The words of a pod that has not ended may still change.
+    pub fn is_terminal(&self) -> bool {
+        matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -156,10 +181,93 @@ pub enum ContainerState {
 pub struct Terminated {
     pub exit_code: i32,
     pub reason: String,
-    /// The termination message: the step's output, for the main container.
+    /// The termination message: the step's output, for the main container. Of a message longer than
+    /// [`MAX_TERMINATION_MESSAGE`] the beginning, still at least that long, so that it is not mistaken for a whole one.
     pub message: String,
     pub started: Option<Time>,
     pub finished: Option<Time>,
     /// It has a containerID: a runtime made it.
     pub has_id: bool,
+}
+
+/// Most bytes of a container's termination message: the kubelet reads no more of the file.
+pub const MAX_TERMINATION_MESSAGE: usize = 4096;
+
+/// How many bytes a container wrote at least, of which `message` came out. On its way through the API each byte that is not
+/// UTF-8 becomes U+FFFD, which takes three.
+pub fn written_bytes(message: &str) -> usize {
+    message.len() - 2 * message.matches(char::REPLACEMENT_CHARACTER).count()
+}
+
+/// `text` on one line, with every run of white space and control characters as one space, and at most `max` characters long; what
+/// is cut is shown by an ellipsis.
+pub fn one_line(text: &str, max: usize) -> String {
+    let words: Vec<&str> = text
+        .split(|c: char| c.is_whitespace() || c.is_control())
+        .filter(|word| !word.is_empty())
+        .collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(max) {
+        None => line,
+        Some(_) => {
+            let kept = line.chars().take(max.saturating_sub(1));
+            kept.chain(['\u{2026}']).collect()
+        }
+    }
+}
+
+/// `text` with at most `max` bytes; what is cut is shown by an ellipsis, if there is room for one.
+pub fn cut(text: &str, max: usize) -> String {
+    const ELLIPSIS: &str = "\u{2026}";
+    if text.len() <= max {
+        return text.to_owned();
+    }
+    let mut end = max.saturating_sub(ELLIPSIS.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut kept = text[..end].to_owned();
+    if kept.len() + ELLIPSIS.len() <= max {
+        kept.push_str(ELLIPSIS);
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_one_line_and_no_longer_than_asked() {
+        for (text, max, line) in [
+            ("a\n\n  b\tc ", 10, "a b c"),
+            ("abc", 3, "abc"),
+            ("abcd", 3, "ab\u{2026}"),
+            ("\u{e9}\u{e9}\u{e9}\u{e9}", 3, "\u{e9}\u{e9}\u{2026}"),
+            ("\u{1b}[31mred", 20, "[31mred"),
+            ("", 3, ""),
+        ] {
+            assert_eq!(one_line(text, max), line, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_cut_falls_between_characters_and_shows() {
+        for (text, max, kept) in [
+            ("abc", 3, "abc"),
+            ("abcdef", 5, "ab\u{2026}"),
+            ("a\u{e9}\u{e9}\u{e9}", 6, "a\u{e9}\u{2026}"),
+            ("\u{e9}\u{e9}\u{e9}", 5, "\u{e9}\u{2026}"),
+            ("abc", 2, ""),
+            ("abc", 0, ""),
+        ] {
+            assert_eq!(cut(text, max), kept, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_replaced_byte_counts_as_one() {
+        assert_eq!(written_bytes("ab\u{fffd}\u{fffd}"), 4);
+        assert_eq!(written_bytes("\u{e9}"), 2);
+    }
 }

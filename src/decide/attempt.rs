@@ -1,7 +1,8 @@
 //! A step with a record that has not ended: what its attempt's Job and pods say, and what follows.
 
-use super::verdict::{self, Outcome, Verdict};
 use super::graph::{Stop, one_line};
+use super::output::StepOutput;
+use super::verdict::{self, StepTemplate, Times, Verdict};
 use super::{CLOCK_SKEW, EARLIER_ATTEMPTS, Effect, LOOK_AGAIN, Query, Run, WORTH_A_QUESTION, WORTH_A_WRITE};
 use crate::api::names::CREATE_WINDOW_SECONDS;
 use crate::api::status::{EarlierAttempt, Record};
@@ -13,15 +14,26 @@ use crate::plan::{self, StepPlan};
 /// How an attempt ended without success.
 struct Ended {
     reason: StepReason,
+    /// For a cause outside the step: it does not count towards maxAttempts.
+    disruption: bool,
     exit_code: Option<i32>,
     message: Option<String>,
-    started: Option<Time>,
-    finished: Option<Time>,
+    times: Times,
 }
 
 impl Ended {
     fn without_pod(reason: StepReason, message: impl Into<String>) -> Ended {
-        Ended { reason, exit_code: None, message: Some(message.into()), started: None, finished: None }
+        let message = Some(message.into());
+        Ended { reason, disruption: reason.is_disruption(), exit_code: None, message, times: Times::default() }
+    }
+}
+
+/// What a verdict has to know of the step.
+fn template(step: &StepPlan) -> StepTemplate {
+    StepTemplate {
+        init_containers: step.init_containers.clone(),
+        output_format: step.output_format,
+        output_max_bytes: step.output_max_bytes,
     }
 }
 
@@ -73,8 +85,8 @@ impl<'a> Run<'a> {
     /// A step that is Pending or Running.
     pub(super) fn advance(&mut self, step: &StepPlan) {
         let mut record = self.out.journal.steps[&step.path].clone();
-        if let Some(outcome) = self.first_success(step) {
-            return self.succeed(step, record, outcome);
+        if let Some((output, times)) = self.first_success(step) {
+            return self.succeed(step, record, output, times);
         }
         self.release_earlier(step, &record);
         if record.job_name.is_none() {
@@ -101,20 +113,21 @@ impl<'a> Run<'a> {
     }
 
     /// The first valid success is the result, of whichever pod of whichever attempt (R7).
-    fn first_success(&self, step: &StepPlan) -> Option<Outcome> {
-        let successes = self.pods_of(step).iter().filter_map(|pod| match verdict::verdict(pod, &step.template()) {
-            Verdict::Success { outcome } => Some(outcome),
+    fn first_success(&self, step: &StepPlan) -> Option<(StepOutput, Times)> {
+        let template = template(step);
+        let successes = self.pods_of(step).iter().filter_map(|pod| match verdict::verdict(pod, &template) {
+            Verdict::Success { output, times } => Some((output, times)),
             _ => None,
         });
-        successes.min_by_key(|outcome| outcome.finished)
+        successes.min_by_key(|(_, times)| times.finished)
     }
 
-    fn succeed(&mut self, step: &StepPlan, mut record: Record, outcome: Outcome) {
-        record.start_time = outcome.started.or(record.start_time);
-        record.completion_time = Some(self.end_time(&record, outcome.finished));
+    fn succeed(&mut self, step: &StepPlan, mut record: Record, output: StepOutput, times: Times) {
+        record.start_time = times.started.or(record.start_time);
+        record.completion_time = Some(self.end_time(&record, times.finished));
         record.exit_code = Some(0);
-        record.output = outcome.output;
-        record.output_type = outcome.output_type;
+        record.output = Some(output.text);
+        record.output_type = Some(output.output_type);
         self.finalize(step, record, StepPhase::Succeeded, StepReason::Completed, None);
     }
 
@@ -175,31 +188,34 @@ impl<'a> Run<'a> {
     }
 
     fn has_started(&self, step: &StepPlan, record: &Record) -> bool {
-        record.start_time.is_some()
-            || self.pods_of(step).iter().filter(|pod| pod.attempt.1 == record.attempt).any(|pod| verdict::has_started(pod))
+        let template = template(step);
+        let waits = |pod: &PodEvidence| matches!(verdict::verdict(pod, &template), Verdict::Waiting { .. });
+        let own = self.pods_of(step).iter().filter(|pod| pod.attempt.1 == record.attempt);
+        record.start_time.is_some() || own.into_iter().any(|pod| !waits(pod))
     }
 
     fn pods(&self, step: &StepPlan, record: &Record) -> Pods<'a> {
+        let template = template(step);
         let mut last: Option<Ended> = None;
         let mut bad = None;
         for &pod in self.pods_of(step).iter().filter(|pod| pod.attempt.1 == record.attempt) {
-            match verdict::verdict(pod, &step.template()) {
+            match verdict::verdict(pod, &template) {
                 going @ (Verdict::Waiting { .. } | Verdict::Running { .. } | Verdict::NotStopped { .. }) => {
                     return Pods::Going { pod, verdict: going };
                 }
-                Verdict::BadOutput { reason, message, outcome } => {
-                    bad = Some(Ended {
-                        reason,
-                        exit_code: Some(0),
-                        message: Some(message),
-                        started: outcome.started,
-                        finished: outcome.finished,
-                    });
+                Verdict::BadOutput { reason, message, times } => {
+                    let message = Some(message);
+                    bad = Some(Ended { reason, disruption: false, exit_code: Some(0), message, times });
                 }
-                Verdict::Failure { reason, exit_code, message, started, finished } => {
-                    let message = Some(message).filter(|text| !text.is_empty());
-                    let ended = Ended { reason, exit_code, message, started, finished };
-                    if last.as_ref().is_none_or(|last| last.finished <= ended.finished) {
+                Verdict::Failure(failure) => {
+                    let ended = Ended {
+                        reason: failure.reason,
+                        disruption: failure.disruption,
+                        exit_code: failure.exit_code,
+                        message: Some(failure.message).filter(|text| !text.is_empty()),
+                        times: failure.times,
+                    };
+                    if last.as_ref().is_none_or(|last| last.times.finished <= ended.times.finished) {
                         last = Some(ended);
                     }
                 }
@@ -390,12 +406,9 @@ impl<'a> Run<'a> {
         if !closed || !self.read_live(id, &record) {
             return self.write(step, record);
         }
-        let ended = ended.unwrap_or_else(|| Ended {
-            reason: record.closing.unwrap_or(StepReason::PodLost),
-            exit_code: None,
-            message: record.message.clone(),
-            started: None,
-            finished: None,
+        let ended = ended.unwrap_or_else(|| {
+            let reason = record.closing.unwrap_or(StepReason::PodLost);
+            Ended::without_pod(reason, record.message.clone().unwrap_or_default())
         });
         self.end_attempt(step, record, ended);
     }
@@ -418,8 +431,9 @@ impl<'a> Run<'a> {
     fn end_attempt(&mut self, step: &StepPlan, mut record: Record, ended: Ended) {
         // What Oncilla itself stopped ended for Oncilla's reason, whatever the pod says.
         let reason = record.closing.unwrap_or(ended.reason);
-        record.start_time = ended.started.or(record.start_time);
-        record.completion_time = Some(self.end_time(&record, ended.finished));
+        let disruption = record.closing.is_none() && ended.disruption;
+        record.start_time = ended.times.started.or(record.start_time);
+        record.completion_time = Some(self.end_time(&record, ended.times.finished));
         record.exit_code = ended.exit_code;
         let message = match reason {
             StepReason::StartDeadlineExceeded => Some(match &record.message {
@@ -439,7 +453,7 @@ impl<'a> Run<'a> {
             }
             _ => {}
         }
-        if reason.is_disruption() {
+        if disruption {
             record.disruptions += 1;
         }
         let scope = self.scope(step, Some(record.attempt));
@@ -448,7 +462,7 @@ impl<'a> Run<'a> {
             let last = message.as_deref().unwrap_or_default();
             let text = format!("{} disruptions, more than {}; the last: {reason} {last}", record.disruptions, step.max_disruptions);
             Some((StepReason::TooManyDisruptions, Some(text)))
-        } else if !reason.is_disruption() && record.attempt - record.disruptions >= most {
+        } else if !disruption && record.attempt - record.disruptions >= most {
             Some((reason, message.clone()))
         } else if self.stop().is_some() {
             let text = message.as_deref().unwrap_or("failed");
@@ -509,8 +523,8 @@ impl<'a> Run<'a> {
             return self.write(step, record);
         }
         let scope = self.scope(step, Some(record.attempt));
-        let wait = match step.backoff_ms(&scope, record.attempt) {
-            Ok(wait) => wait,
+        let wait = match step.backoff(&scope) {
+            Ok(backoff) => plan::wait_ms(backoff, &step.key, record.attempt),
             Err(error) => {
                 let message = format!("retry.backoff: {error}");
                 return self.finalize(step, record, StepPhase::Failed, StepReason::ExpressionError, Some(message));
@@ -546,7 +560,7 @@ impl<'a> Run<'a> {
 
     /// Pods of attempts whose end is recorded need not be kept any more.
     fn release_earlier(&mut self, step: &StepPlan, record: &Record) {
-        for &pod in self.pods_of(step) {
+        for pod in self.pods_of(step).to_vec() {
             let recorded = pod.attempt.1 < record.attempt || pod.attempt.1 == record.attempt && record.job_name.is_none();
             if recorded && pod.held && verdict::stopped(pod) {
                 self.act(Effect::ReleasePod { name: pod.name.clone(), uid: pod.uid.clone() });
@@ -556,7 +570,7 @@ impl<'a> Run<'a> {
 
     /// A step that has ended: other live pods are deleted, Jobs that could still start one are closed, pods are released.
     pub(super) fn tidy(&mut self, step: &StepPlan) {
-        for &(name, job) in self.jobs_of(step) {
+        for (name, job) in self.jobs_of(step).to_vec() {
             let own: Vec<_> = self.pods_of(step).iter().filter(|pod| pod.attempt == job.attempt).collect();
             let could_start = own.is_empty() || own.iter().any(|pod| !verdict::stopped(pod));
             if job.state == JobState::Active && !job.deleting && !job.closing && could_start {
@@ -564,7 +578,7 @@ impl<'a> Run<'a> {
                 self.act(if job.suspended { Effect::DeleteJob { name, uid } } else { Effect::CloseJob { name, uid } });
             }
         }
-        for &pod in self.pods_of(step) {
+        for pod in self.pods_of(step).to_vec() {
             let (name, uid) = (pod.name.clone(), pod.uid.clone());
             if !verdict::stopped(pod) && !pod.deleting {
                 self.act(Effect::DeletePod { name: name.clone(), uid: uid.clone() });

@@ -1,13 +1,13 @@
 //! The run as a whole: its phase while it goes on, and its end.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::Run;
 use super::graph::{Stop, one_line};
 use crate::api::words::{RunPhase, RunReason, StepReason};
-use crate::plan::StepPlan;
+use crate::plan::{self, StepPlan};
 
 impl Run<'_> {
     /// Records the run's phase, and its end if it has come.
@@ -135,8 +135,7 @@ impl Run<'_> {
             return Default::default();
         }
         let journal = &self.out.journal;
-        let names: BTreeSet<String> = self.plan.steps.iter().map(|step| step.name.clone()).collect();
-        let scope = self.plan.scope_at_end(&journal.steps, &names, journal.start_time, phase.as_str());
+        let scope = plan::scope::scope_at_end(self.plan, &journal.steps, journal.start_time, phase.as_str());
         let mut outputs = BTreeMap::new();
         let mut errors = Vec::new();
         for (name, tree) in &self.plan.outputs {

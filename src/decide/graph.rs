@@ -1,15 +1,11 @@
 //! The rules of the graph: which step may begin, and what becomes of one that may not.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use super::Run;
 use crate::api::spec::{FailurePolicy, NeedsPolicy, OnStepFailure};
 use crate::api::status::Record;
 use crate::api::words::{StepPhase, StepReason};
 use crate::expr::{ExprError, Scope};
-use crate::plan::StepPlan;
+use crate::plan::{self, StepPlan};
 
 /// Why nothing new begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +98,9 @@ impl Run<'_> {
             (NeedsPolicy::AllFinished, _, _) => Needs::Hold,
             (NeedsPolicy::AnyFailed, _, _) if any_failed => Needs::Hold,
             (NeedsPolicy::AnyFailed, _, _) => Needs::Skip(StepReason::NeedSkipped, "no needed step failed".into()),
+            (_, Some((need, record)), _) if record.phase == StepPhase::Cancelled => {
+                Needs::Skip(StepReason::RunStopping, format!("{} is Cancelled", need.name))
+            }
             (_, Some((need, record)), _) => {
                 Needs::Skip(StepReason::NeedFailed, format!("{} is {}", need.name, record.phase))
             }
@@ -115,13 +114,8 @@ impl Run<'_> {
     /// `when`, and then everything else of the step that is an expression: an error in any of it is found before anything starts.
     fn may_begin(&self, step: &StepPlan) -> Result<bool, String> {
         let scope = self.scope(step, Some(1));
-        if let Some(when) = &step.when {
-            match when.eval(&scope) {
-                Ok(Value::Bool(true)) => {}
-                Ok(Value::Bool(false)) => return Ok(false),
-                Ok(other) => return Err(format!("when: gives {other}, not true or false")),
-                Err(error) => return Err(format!("when: {error}")),
-            }
+        if !step.when(&scope).map_err(|error| at("when", &error))? {
+            return Ok(false);
         }
         self.check_expressions(step, &scope)?;
         Ok(true)
@@ -129,19 +123,18 @@ impl Run<'_> {
 
     /// Evaluates all that an attempt needs, so that nothing is named that cannot be built.
     pub(super) fn check_expressions(&self, step: &StepPlan, scope: &Scope) -> Result<(), String> {
-        let named = |field: &'static str| move |error: ExprError| format!("{field}: {error}");
+        let named = |field: &'static str| move |error: ExprError| at(field, &error);
         step.max_attempts(scope).map_err(named("retry.maxAttempts"))?;
         step.timeout_ms(scope).map_err(named("timeout"))?;
         step.start_timeout_ms(scope).map_err(named("startTimeout"))?;
-        step.backoff_ms(scope, 1).map_err(named("retry.backoff"))?;
+        step.backoff(scope).map_err(named("retry.backoff"))?;
         step.render(scope).map(drop).map_err(|(path, error)| format!("{path}: {error}"))
     }
 
     /// What the step's expressions can read: params, the steps it needs, the run, the attempt.
     pub(super) fn scope(&self, step: &StepPlan, attempt: Option<i64>) -> Scope {
-        let names: BTreeSet<String> = step.needs.iter().map(|&need| self.plan.steps[need].name.clone()).collect();
         let journal = &self.out.journal;
-        self.plan.scope(&journal.steps, &names, journal.start_time, attempt)
+        plan::scope::scope(self.plan, &journal.steps, &step.reads, journal.start_time, attempt)
     }
 
     pub(super) fn skip(&mut self, step: &StepPlan, reason: StepReason, message: String) {
@@ -160,6 +153,12 @@ impl Run<'_> {
     pub(super) fn note_failure(&mut self, step: &StepPlan) {
         self.any_failed |= self.failed(step);
     }
+}
+
+/// An error with its field, which some messages name by themselves.
+fn at(field: &str, error: &ExprError) -> String {
+    let message = error.to_string();
+    if message.starts_with(field) { message } else { format!("{field}: {message}") }
 }
 
 fn shown(step: &StepPlan) -> String {

@@ -42,6 +42,7 @@ impl Where {
     fn fields(self, root: &str) -> &'static [&'static str] {
         match (self, root) {
             (Where::Key, "run") => &["labels", "name", "namespace", "uid"],
+            (Where::Outputs, "run") => &["failedSteps", "labels", "name", "namespace", "outcome", "startTime", "uid"],
             (_, "run") => &["labels", "name", "namespace", "startTime", "uid"],
             (_, "attempt") => &["number"],
             _ => &[],

@@ -14,7 +14,7 @@ mod params;
 mod place;
 mod pod;
 mod read;
-mod scope;
+pub mod scope;
 #[cfg(test)]
 mod tests;
 mod validate;
@@ -28,7 +28,6 @@ pub use backoff::{Backoff, wait_ms};
 pub use fault::Fault;
 pub use names::{job_name, path_hash, step_key};
 pub use place::Origins;
-pub use scope::scope;
 pub use validate::build;
 
 use scope::text_of;

@@ -41,6 +41,27 @@ pub fn scope(
     }
 }
 
+/// What `outputs` can read when the steps have ended: every step that they name, and how the run ends.
+pub fn scope_at_end(
+    plan: &Plan,
+    journal: &BTreeMap<String, Record>,
+    start_time: Option<Time>,
+    outcome: &str,
+) -> Scope {
+    let scope = scope(plan, journal, &plan.output_reads, start_time, None);
+    let mut run = scope.get("run").cloned().unwrap_or_default();
+    if let Some(run) = run.as_object_mut() {
+        let failed = plan.steps.iter().filter(|step| {
+            let record = journal.get(&step.path);
+            record.is_some_and(|record| record.phase == StepPhase::Failed)
+        });
+        let failed: Vec<&str> = failed.map(|step| step.path.as_str()).collect();
+        run.insert("outcome".into(), outcome.into());
+        run.insert("failedSteps".into(), json!(failed));
+    }
+    scope.with("run", run)
+}
+
 /// A step as expressions read it. `output` exists only if the step has succeeded, so that reading it is an error otherwise.
 fn step_value(record: Option<&Record>) -> Value {
     let Some(record) = record else {

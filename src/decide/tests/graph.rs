@@ -75,7 +75,7 @@ fn when_that_errs_fails_the_step_and_starts_nothing() {
 fn when_must_give_a_boolean() {
     let spec = json!({"steps": [step("a", json!({"when": "$[[ 1 + 1 ]]"}))]});
     let world = run(spec, &[]);
-    assert_eq!(world.record("a").message.as_deref(), Some("when: gives 2, not true or false"));
+    assert_eq!(world.record("a").message.as_deref(), Some("when must give true or false, and gives 2"));
 }
 
 #[test]

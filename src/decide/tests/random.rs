@@ -59,7 +59,8 @@ fn specs() -> impl Strategy<Value = Value> {
             }
             step(&format!("s{i}"), more)
         }).collect();
-        json!({"onStepFailure": ["Stop", "Cancel", "Continue"][on_failure], "steps": steps})
+        let on_failure = ["Stop", "Cancel", "Continue"][on_failure];
+        json!({"onStepFailure": on_failure, "steps": steps})
     })
 }
 
