@@ -69,9 +69,7 @@ pub fn read_output(
         let limit = whole.min(max_bytes);
         return bad(
             StepReason::OutputTooLarge,
-            format!(
-                "the output has at least {bytes} bytes, limit {limit} (containers in the pod: {containers})"
-            ),
+            format!("the output has at least {bytes} bytes, limit {limit} (containers in the pod: {containers})"),
         );
     }
     if bytes > max_bytes {
@@ -175,12 +173,8 @@ struct Representable {
 impl Representable {
     fn deeper<E: serde::de::Error>(&self) -> Result<Representable, E> {
         match self.depth < MAX_DEPTH {
-            true => Ok(Representable {
-                depth: self.depth + 1,
-            }),
-            false => Err(E::custom(format_args!(
-                "it is nested deeper than {MAX_DEPTH} levels"
-            ))),
+            true => Ok(Representable { depth: self.depth + 1 }),
+            false => Err(E::custom(format_args!("it is nested deeper than {MAX_DEPTH} levels"))),
         }
     }
 }
@@ -225,9 +219,7 @@ impl<'de> Visitor<'de> for Representable {
         while let Some(key) = object.next_key::<String>()? {
             object.next_value_seed(self.deeper()?)?;
             if let Some(twice) = keys.replace(key) {
-                return Err(A::Error::custom(format_args!(
-                    "an object has the key {twice:?} twice"
-                )));
+                return Err(A::Error::custom(format_args!("an object has the key {twice:?} twice")));
             }
         }
         Ok(())

@@ -9,8 +9,7 @@ use crate::api::spec::OutputFormat;
 use crate::api::time::Time;
 use crate::api::words::StepReason;
 use crate::evidence::{
-    ContainerEvidence, ContainerKind, ContainerState, Node, PodEvidence, PodPhase, Terminated,
-    Waiting, cut,
+    ContainerEvidence, ContainerKind, ContainerState, Node, PodEvidence, PodPhase, Terminated, Waiting, cut,
 };
 
 /// `metadata.generation` of a pod as it starts. A deletion raises it by one.
@@ -102,11 +101,7 @@ pub fn verdict(pod: &PodEvidence, step: &StepTemplate) -> Verdict {
             let containers = pod.containers.len();
             match read_output(main, containers, step.output_format, step.output_max_bytes) {
                 Ok(output) => Verdict::Success { output, times },
-                Err(BadOutput { reason, message }) => Verdict::BadOutput {
-                    reason,
-                    message,
-                    times,
-                },
+                Err(BadOutput { reason, message }) => Verdict::BadOutput { reason, message, times },
             }
         }
         None => Verdict::Failure(failure(pod, step)),
@@ -129,8 +124,7 @@ pub fn stopped(pod: &PodEvidence) -> bool {
 /// No clock is compared: the kubelet's last delete moves the deletionTimestamp. It writes the generation that it has seen into
 /// the status before it stops anything, so a status of the generation before the deletion is that of a pod that had ended.
 pub fn told_to_stop(pod: &PodEvidence) -> bool {
-    let ended_unaware = pod.observed_generation == Some(STARTED_GENERATION)
-        && pod.generation == STARTED_GENERATION + 1;
+    let ended_unaware = pod.observed_generation == Some(STARTED_GENERATION) && pod.generation == STARTED_GENERATION + 1;
     let deleted = pod.deleting && !pod.ended_before_deletion && !ended_unaware;
     // The condition is set before a deletion that may then fail, so elsewhere it can be stale.
     let disrupted = pod.phase == PodPhase::Failed && pod.disruption.is_some();
@@ -169,9 +163,7 @@ fn unfinished(pod: &PodEvidence) -> Verdict {
 fn ended(pod: &PodEvidence) -> Result<(), String> {
     let node = node_name(pod);
     let mut containers = pod.containers.iter();
-    if let Some(running) =
-        containers.find(|container| matches!(container.state, ContainerState::Running { .. }))
-    {
+    if let Some(running) = containers.find(|container| matches!(container.state, ContainerState::Running { .. })) {
         return Err(format!(
             "the pod is {:?}, but its container {} was running by the last word of {node}",
             pod.phase, running.name
@@ -265,10 +257,7 @@ fn failure(pod: &PodEvidence, step: &StepTemplate) -> Failure {
             "exit code 0, but not all init containers of the step ({}) are known to have ended well",
             names(step)
         ),
-        (Some(_), None) => said(
-            "nobody knows whether the container ran, and how it ended",
-            pod,
-        ),
+        (Some(_), None) => said("nobody knows whether the container ran, and how it ended", pod),
     };
     new(pod, StepReason::PodLost, true, message)
 }
@@ -288,26 +277,15 @@ fn told(pod: &PodEvidence) -> Failure {
         ),
         (Some("DeletionByTaintManager"), _) => (
             StepReason::NodeLost,
-            format!(
-                "{node} has a taint that the pod does not tolerate: it is unreachable, not ready or kept free"
-            ),
+            format!("{node} has a taint that the pod does not tolerate: it is unreachable, not ready or kept free"),
         ),
         (Some(BY_POD_GC), Node::Named(_)) => (StepReason::NodeLost, format!("{node} was deleted")),
         (Some("TerminationByKubelet"), _) => match pod.reason.as_str() {
             "Evicted" => (StepReason::Evicted, said("evicted", pod)),
-            "Preempting" => (
-                StepReason::Preempted,
-                said("made room for a critical pod", pod),
-            ),
-            _ => (
-                StepReason::Drained,
-                said(&format!("stopped by {node}"), pod),
-            ),
+            "Preempting" => (StepReason::Preempted, said("made room for a critical pod", pod)),
+            _ => (StepReason::Drained, said(&format!("stopped by {node}"), pod)),
         },
-        (Some(other), _) if !pod.deleting => (
-            StepReason::PodDeleted,
-            said(&format!("stopped ({other})"), pod),
-        ),
+        (Some(other), _) if !pod.deleting => (StepReason::PodDeleted, said(&format!("stopped ({other})"), pod)),
         _ => (StepReason::PodDeleted, "the pod was deleted".to_owned()),
     };
     let mut failure = new(pod, reason, true, message);
@@ -318,8 +296,7 @@ fn told(pod: &PodEvidence) -> Failure {
 }
 
 fn node_lost(pod: &PodEvidence, node: &str) -> Failure {
-    let message =
-        format!("node {node} is gone or out of service; the container may still run there");
+    let message = format!("node {node} is gone or out of service; the container may still run there");
     new(pod, StepReason::NodeLost, true, message)
 }
 
@@ -381,10 +358,7 @@ fn waiting(pod: &PodEvidence) -> Option<Waiting> {
             "" => reason,
             message => message,
         };
-        Some(Waiting::new(
-            word,
-            &format!("{}: {message}", container.name),
-        ))
+        Some(Waiting::new(word, &format!("{}: {message}", container.name)))
     });
     of_container.or_else(|| pod.waiting.clone())
 }
@@ -452,11 +426,7 @@ fn node_name(pod: &PodEvidence) -> String {
 }
 
 fn names(step: &StepTemplate) -> String {
-    let names: Vec<&str> = step
-        .init_containers
-        .iter()
-        .map(|(name, _)| name.as_str())
-        .collect();
+    let names: Vec<&str> = step.init_containers.iter().map(|(name, _)| name.as_str()).collect();
     names.join(", ")
 }
 

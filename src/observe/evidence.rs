@@ -6,15 +6,11 @@ use std::collections::BTreeMap;
 use kube::Resource;
 
 use super::faults::faults;
-use super::views::{
-    ContainerStateView, ContainerStatusView, ContainerView, JobView, PodView, TerminatedView,
-};
-use crate::api::names::{
-    FINALIZER_EVIDENCE, LABEL_ATTEMPT, LABEL_RUN, LABEL_RUN_UID, LABEL_STEP_HASH,
-};
+use super::views::{ContainerStateView, ContainerStatusView, ContainerView, JobView, PodView, TerminatedView};
+use crate::api::names::{FINALIZER_EVIDENCE, LABEL_ATTEMPT, LABEL_RUN, LABEL_RUN_UID, LABEL_STEP_HASH};
 use crate::evidence::{
-    AttemptId, ContainerEvidence, ContainerKind, ContainerState, JobEvidence, JobState,
-    MAX_TERMINATION_MESSAGE, Node, PodEvidence, PodPhase, Terminated, cut, written_bytes,
+    AttemptId, ContainerEvidence, ContainerKind, ContainerState, JobEvidence, JobState, MAX_TERMINATION_MESSAGE, Node,
+    PodEvidence, PodPhase, Terminated, cut, written_bytes,
 };
 
 /// Most bytes of a word, such as a reason.
@@ -64,9 +60,9 @@ pub fn belongs_to(job: &JobView, run_uid: &str, attempt: &AttemptId) -> bool {
 /// Whether a WorkflowRun with this UID is the object's controlling owner.
 pub(super) fn is_controlled_by(job: &JobView, run_uid: &str) -> bool {
     let owners = job.metadata.owner_references.as_deref().unwrap_or_default();
-    owners.iter().any(|owner| {
-        owner.uid == run_uid && owner.controller == Some(true) && owner.kind == "WorkflowRun"
-    })
+    owners
+        .iter()
+        .any(|owner| owner.uid == run_uid && owner.controller == Some(true) && owner.kind == "WorkflowRun")
 }
 
 /// What a Job says. None if its labels do not name a run, a step and an attempt.
@@ -89,11 +85,7 @@ pub fn job_evidence(job: &JobView) -> Option<JobEvidence> {
             (true, false) => JobState::Complete,
             (false, false) => JobState::Active,
         },
-        created: job
-            .metadata
-            .creation_timestamp
-            .as_ref()
-            .map(|time| time.0.into()),
+        created: job.metadata.creation_timestamp.as_ref().map(|time| time.0.into()),
         waiting: None,
         faults: faults(job),
     })
@@ -102,11 +94,7 @@ pub fn job_evidence(job: &JobView) -> Option<JobEvidence> {
 /// What a pod says. None if its labels do not name a run, a step and an attempt. Its size is bounded, whatever the pod says.
 pub fn pod_evidence(pod: &PodView) -> Option<PodEvidence> {
     run_of(pod)?;
-    let PodView {
-        metadata,
-        spec,
-        status,
-    } = pod;
+    let PodView { metadata, spec, status } = pod;
     let condition = |kind: &str, value: &str| {
         let mut conditions = status.conditions.iter();
         conditions.find(|condition| condition.r#type == kind && condition.status == value)
@@ -123,13 +111,10 @@ pub fn pod_evidence(pod: &PodView) -> Option<PodEvidence> {
         .containers
         .iter()
         .map(|view| container(view, ContainerKind::Regular, &status.container_statuses));
-    let ephemeral = spec.ephemeral_containers.iter().map(|view| {
-        container(
-            view,
-            ContainerKind::Ephemeral,
-            &status.ephemeral_container_statuses,
-        )
-    });
+    let ephemeral = spec
+        .ephemeral_containers
+        .iter()
+        .map(|view| container(view, ContainerKind::Ephemeral, &status.ephemeral_container_statuses));
     Some(PodEvidence {
         attempt: attempt_of(metadata.labels.as_ref()?)?,
         uid: some(metadata.uid.as_deref())?,
@@ -156,8 +141,7 @@ pub fn pod_evidence(pod: &PodView) -> Option<PodEvidence> {
         node: some(spec.node_name.as_deref()).map_or(Node::None, Node::Named),
         start_time: status.start_time,
         active_deadline_seconds: spec.active_deadline_seconds,
-        disruption: condition("DisruptionTarget", "True")
-            .map(|condition| cut(&condition.reason, MAX_WORD)),
+        disruption: condition("DisruptionTarget", "True").map(|condition| cut(&condition.reason, MAX_WORD)),
         unschedulable: condition("PodScheduled", "False")
             .filter(|condition| condition.reason == "Unschedulable")
             .map(|condition| cut(&condition.message, MAX_TEXT)),
@@ -166,11 +150,7 @@ pub fn pod_evidence(pod: &PodView) -> Option<PodEvidence> {
     })
 }
 
-fn container(
-    view: &ContainerView,
-    kind: ContainerKind,
-    statuses: &[ContainerStatusView],
-) -> ContainerEvidence {
+fn container(view: &ContainerView, kind: ContainerKind, statuses: &[ContainerStatusView]) -> ContainerEvidence {
     let status = statuses.iter().find(|status| status.name == view.name);
     ContainerEvidence {
         name: view.name.clone(),
@@ -187,18 +167,15 @@ fn container(
 fn state(view: &ContainerStateView) -> ContainerState {
     match view {
         ContainerStateView {
-            running: Some(running),
-            ..
+            running: Some(running), ..
         } => ContainerState::Running {
             started: running.started_at,
         },
         ContainerStateView {
-            terminated: Some(view),
-            ..
+            terminated: Some(view), ..
         } => ContainerState::Terminated(terminated(view)),
         ContainerStateView {
-            waiting: Some(waiting),
-            ..
+            waiting: Some(waiting), ..
         } => ContainerState::Waiting {
             reason: cut(&waiting.reason, MAX_WORD),
             message: cut(&waiting.message, MAX_TEXT),

@@ -4,8 +4,8 @@
 use super::evidence::is_controlled_by;
 use super::views::{JobView, TemplateContainerView};
 use crate::api::names::{
-    ANNOTATION_STEP_PATH, FINALIZER_EVIDENCE, LABEL_ATTEMPT, LABEL_RUN, LABEL_RUN_UID,
-    LABEL_STEP_HASH, MAIN_CONTAINER, OUTPUT_PATH,
+    ANNOTATION_STEP_PATH, FINALIZER_EVIDENCE, LABEL_ATTEMPT, LABEL_RUN, LABEL_RUN_UID, LABEL_STEP_HASH, MAIN_CONTAINER,
+    OUTPUT_PATH,
 };
 
 /// A sentence for each difference; none if the Job is sound.
@@ -41,10 +41,7 @@ fn spec(job: &JobView, found: &mut Vec<String>) {
     for (field, set) in [
         ("spec.podFailurePolicy", spec.pod_failure_policy.is_some()),
         ("spec.successPolicy", spec.success_policy.is_some()),
-        (
-            "spec.backoffLimitPerIndex",
-            spec.backoff_limit_per_index.is_some(),
-        ),
+        ("spec.backoffLimitPerIndex", spec.backoff_limit_per_index.is_some()),
         (
             "spec.ttlSecondsAfterFinished",
             spec.ttl_seconds_after_finished.is_some(),
@@ -78,31 +75,22 @@ fn identity(job: &JobView, found: &mut Vec<String>) {
         .as_ref()
         .and_then(|annotations| annotations.get(ANNOTATION_STEP_PATH));
     if path.is_none_or(String::is_empty) {
-        found.push(format!(
-            "metadata.annotations has no {ANNOTATION_STEP_PATH}"
-        ));
+        found.push(format!("metadata.annotations has no {ANNOTATION_STEP_PATH}"));
     }
     for label in [LABEL_RUN, LABEL_RUN_UID, LABEL_STEP_HASH, LABEL_ATTEMPT] {
-        let (own, pods) = (
-            labels.get(label),
-            job.spec.template.metadata.labels.get(label),
-        );
+        let (own, pods) = (labels.get(label), job.spec.template.metadata.labels.get(label));
         match (own, pods) {
             (None, _) => found.push(format!("metadata.labels has no {label}")),
-            (Some(own), None) => found.push(format!(
-                "spec.template.metadata.labels has no {label}, not {own}"
-            )),
-            (Some(own), Some(pods)) if own != pods => found.push(format!(
-                "spec.template.metadata.labels has {label} {pods}, not {own}"
-            )),
+            (Some(own), None) => found.push(format!("spec.template.metadata.labels has no {label}, not {own}")),
+            (Some(own), Some(pods)) if own != pods => {
+                found.push(format!("spec.template.metadata.labels has {label} {pods}, not {own}"))
+            }
             _ => {}
         }
     }
     let finalizers = &job.spec.template.metadata.finalizers;
     if !finalizers.iter().any(|name| name == FINALIZER_EVIDENCE) {
-        found.push(format!(
-            "spec.template.metadata.finalizers has no {FINALIZER_EVIDENCE}"
-        ));
+        found.push(format!("spec.template.metadata.finalizers has no {FINALIZER_EVIDENCE}"));
     }
 }
 
@@ -112,9 +100,7 @@ fn template(job: &JobView, found: &mut Vec<String>) {
     let policy = spec.restart_policy.as_deref();
     if policy != Some("Never") {
         let policy = policy.unwrap_or("not set");
-        found.push(format!(
-            "spec.template.spec.restartPolicy is {policy}, not Never"
-        ));
+        found.push(format!("spec.template.spec.restartPolicy is {policy}, not Never"));
     }
     for container in &spec.containers {
         restarts(container, "container", None, found);
@@ -123,21 +109,14 @@ fn template(job: &JobView, found: &mut Vec<String>) {
         restarts(container, "init container", Some("Always"), found);
     }
     match spec.containers.iter().find(|c| c.name == MAIN_CONTAINER) {
-        None => found.push(format!(
-            "spec.template.spec.containers has no {MAIN_CONTAINER}"
-        )),
+        None => found.push(format!("spec.template.spec.containers has no {MAIN_CONTAINER}")),
         Some(main) => main_container(main, found),
     }
 }
 
 /// A restart policy of a container's own runs it again inside its pod, after exit 0 too. Only Always on an init container is
 /// something else: it makes a sidecar.
-fn restarts(
-    container: &TemplateContainerView,
-    what: &str,
-    allowed: Option<&str>,
-    found: &mut Vec<String>,
-) {
+fn restarts(container: &TemplateContainerView, what: &str, allowed: Option<&str>, found: &mut Vec<String>) {
     let name = &container.name;
     let policy = container.restart_policy.as_deref();
     if policy.is_some() && policy != allowed {

@@ -39,17 +39,13 @@ impl Index {
 
     /// Takes in what the watch of Jobs reports. Returns the runs whose evidence is another now.
     pub fn on_job(&self, event: Event<JobView>) -> BTreeSet<RunRef> {
-        let event = map(event, |job| {
-            (place(&job), run_of(&job).zip(job_evidence(&job)))
-        });
+        let event = map(event, |job| (place(&job), run_of(&job).zip(job_evidence(&job))));
         self.tables().jobs.on_event(event)
     }
 
     /// Takes in what the watch of pods reports. Returns the runs whose evidence is another now.
     pub fn on_pod(&self, event: Event<PodView>) -> BTreeSet<RunRef> {
-        let event = map(event, |pod| {
-            (place(&pod), run_of(&pod).zip(pod_evidence(&pod)))
-        });
+        let event = map(event, |pod| (place(&pod), run_of(&pod).zip(pod_evidence(&pod))));
         self.tables().pods.on_event(event)
     }
 
@@ -65,8 +61,7 @@ impl Index {
         let tables = self.tables();
         let jobs = tables.jobs.runs.get(&key);
         let pods = tables.pods.runs.get(&key);
-        let mut pods: Vec<PodEvidence> =
-            pods.map_or_else(Vec::new, |run| run.objects.values().cloned().collect());
+        let mut pods: Vec<PodEvidence> = pods.map_or_else(Vec::new, |run| run.objects.values().cloned().collect());
         pods.sort_by(|a, b| (&a.attempt, &a.uid).cmp(&(&b.attempt, &b.uid)));
         Evidence {
             jobs: jobs.map_or_else(BTreeMap::new, |run| run.objects.clone()),
@@ -171,8 +166,7 @@ impl Kept for PodEvidence {
     }
     fn remember(&mut self, earlier: &PodEvidence) {
         self.waiting.clone_from(&earlier.waiting);
-        self.ended_before_deletion =
-            earlier.ended_before_deletion || (earlier.is_terminal() && !earlier.deleting);
+        self.ended_before_deletion = earlier.ended_before_deletion || (earlier.is_terminal() && !earlier.deleting);
     }
     fn waiting_mut(&mut self) -> &mut Option<Waiting> {
         &mut self.waiting

@@ -5,4 +5,6 @@ pub mod evidence;
 pub mod faults;
 pub mod index;
 pub mod views;
-pub mod live;
+
+#[cfg(test)]
+mod tests;

@@ -289,15 +289,8 @@ pub struct SeriesView {
 impl EventView {
     /// When it happened last.
     pub fn last_seen(&self) -> Option<Time> {
-        let created = self
-            .metadata
-            .creation_timestamp
-            .as_ref()
-            .map(|t| t.0.into());
-        let series = self
-            .series
-            .as_ref()
-            .and_then(|series| series.last_observed_time);
+        let created = self.metadata.creation_timestamp.as_ref().map(|t| t.0.into());
+        let series = self.series.as_ref().and_then(|series| series.last_observed_time);
         [series, self.last_timestamp, self.event_time, created]
             .into_iter()
             .flatten()
@@ -355,9 +348,7 @@ view_of!(PodView, Pod);
 view_of!(EventView, Event);
 
 /// Null is as good as nothing.
-fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
-    deserializer: D,
-) -> Result<T, D::Error> {
+fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
@@ -391,14 +382,11 @@ fn own_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta
 
 /// Whether a label or annotation is Oncilla's.
 fn is_own(key: &str) -> bool {
-    key.strip_prefix(GROUP)
-        .is_some_and(|rest| rest.starts_with('/'))
+    key.strip_prefix(GROUP).is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// A map's entries with keys of ours.
-fn own_labels<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<BTreeMap<String, String>, D::Error> {
+fn own_labels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
     let mut labels = nullable::<D, BTreeMap<String, String>>(deserializer)?;
     labels.retain(|key, _| is_own(key));
     Ok(labels)

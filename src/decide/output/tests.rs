@@ -5,12 +5,7 @@ use super::*;
 use OutputFormat::{Auto, Json, Text};
 use StepReason::{OutputInvalid, OutputLost, OutputTooLarge};
 
-fn read(
-    file: &str,
-    containers: usize,
-    format: OutputFormat,
-    max: usize,
-) -> Result<StepOutput, BadOutput> {
+fn read(file: &str, containers: usize, format: OutputFormat, max: usize) -> Result<StepOutput, BadOutput> {
     let main = Terminated {
         message: file.to_owned(),
         ..Terminated::default()
@@ -30,11 +25,7 @@ fn an_output_is_what_the_step_wrote_and_its_type_is_no_accident_of_the_data() {
     let deep = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
     for (file, format, wanted) in [
         // Auto: only an object or a list is JSON.
-        (
-            r#"{"paid":true}"#,
-            Auto,
-            ok(r#"{"paid":true}"#, OutputType::Json),
-        ),
+        (r#"{"paid":true}"#, Auto, ok(r#"{"paid":true}"#, OutputType::Json)),
         ("[1]", Auto, ok("[1]", OutputType::Json)),
         (" \n[1.0]\n", Auto, ok(" \n[1.0]\n", OutputType::Json)),
         ("1042", Auto, ok("1042", OutputType::Text)),
@@ -48,11 +39,7 @@ fn an_output_is_what_the_step_wrote_and_its_type_is_no_accident_of_the_data() {
         ("", Auto, ok("", OutputType::Text)),
         ("\n", Auto, ok("", OutputType::Text)),
         // Auto: JSON that expressions would read as something else stays what it is, a text.
-        (
-            r#"{"a":1,"a":2}"#,
-            Auto,
-            ok(r#"{"a":1,"a":2}"#, OutputType::Text),
-        ),
+        (r#"{"a":1,"a":2}"#, Auto, ok(r#"{"a":1,"a":2}"#, OutputType::Text)),
         (
             "[12345678901234567890]",
             Auto,
@@ -81,11 +68,7 @@ fn an_output_is_what_the_step_wrote_and_its_type_is_no_accident_of_the_data() {
         ("{", Json, Err(OutputInvalid)),
         // JSON that cannot be represented.
         ("9223372036854775808", Json, Err(OutputInvalid)),
-        (
-            r#"{"a":["x",99999999999999999999999]}"#,
-            Json,
-            Err(OutputInvalid),
-        ),
+        (r#"{"a":["x",99999999999999999999999]}"#, Json, Err(OutputInvalid)),
         ("1e400", Json, Err(OutputInvalid)),
         (r#"[{"a":1,"a":1}]"#, Json, Err(OutputInvalid)),
         (r#"{"a":1,"\u0061":1}"#, Json, Err(OutputInvalid)),
@@ -98,11 +81,7 @@ fn an_output_is_what_the_step_wrote_and_its_type_is_no_accident_of_the_data() {
         ("a\u{fffd}", Text, Err(OutputInvalid)),
         ("\"\u{fffd}\"", Json, Err(OutputInvalid)),
         // The kubelet's own words are no output.
-        (
-            "Error on reading termination log /var/x: EIO",
-            Text,
-            Err(OutputLost),
-        ),
+        ("Error on reading termination log /var/x: EIO", Text, Err(OutputLost)),
     ] {
         let read = read(file, 1, format, 4095).map_err(|bad| bad.reason);
         assert_eq!(read, wanted, "{file:?} as {format:?}");
@@ -161,16 +140,10 @@ fn an_output_that_fills_its_room_may_have_been_cut_and_is_an_error() {
 fn a_cut_in_the_middle_of_a_character_is_too_large_and_not_invalid() {
     // The last 4,096 bytes of a longer file of two-byte characters: half a character, then 4,095 bytes.
     let tail = format!("\u{fffd}{}x", "\u{e9}".repeat(2047));
-    assert_eq!(
-        read(&tail, 1, Text, 4095).unwrap_err().reason,
-        OutputTooLarge
-    );
+    assert_eq!(read(&tail, 1, Text, 4095).unwrap_err().reason, OutputTooLarge);
     // A short file of bytes that are not UTF-8 is three times as long in the API.
     let garbage = "\u{fffd}".repeat(2000);
-    assert_eq!(
-        read(&garbage, 1, Text, 4095).unwrap_err().reason,
-        OutputInvalid
-    );
+    assert_eq!(read(&garbage, 1, Text, 4095).unwrap_err().reason, OutputInvalid);
 }
 
 proptest! {

@@ -98,10 +98,7 @@ fn in_flight() -> PodEvidence {
 }
 
 fn get<'a>(pod: &'a mut PodEvidence, name: &str) -> &'a mut ContainerEvidence {
-    pod.containers
-        .iter_mut()
-        .find(|it| it.name == name)
-        .unwrap()
+    pod.containers.iter_mut().find(|it| it.name == name).unwrap()
 }
 
 fn set(pod: &mut PodEvidence, name: &str, state: ContainerState) {
@@ -118,9 +115,9 @@ fn set_all(pod: &mut PodEvidence, state: &ContainerState) {
 fn short(verdict: &Verdict) -> String {
     match verdict {
         Verdict::Waiting { waiting, stopping } => {
-            let why = waiting.as_ref().map_or("-".to_owned(), |it| {
-                format!("{}: {}", it.reason, it.message)
-            });
+            let why = waiting
+                .as_ref()
+                .map_or("-".to_owned(), |it| format!("{}: {}", it.reason, it.message));
             format!("waiting {why}{}", if *stopping { ", stopping" } else { "" })
         }
         Verdict::Running { stopping, .. } => {
@@ -130,14 +127,8 @@ fn short(verdict: &Verdict) -> String {
         Verdict::Success { output, .. } => format!("success {}", output.text),
         Verdict::BadOutput { reason, .. } => format!("bad output {reason}"),
         Verdict::Failure(failure) => {
-            let code = failure
-                .exit_code
-                .map_or("-".to_owned(), |it| it.to_string());
-            let whose = if failure.disruption {
-                "disrupted"
-            } else {
-                "failed"
-            };
+            let code = failure.exit_code.map_or("-".to_owned(), |it| it.to_string());
+            let whose = if failure.disruption { "disrupted" } else { "failed" };
             format!("{whose} {} {code}", failure.reason)
         }
     }
@@ -304,11 +295,7 @@ fn a_pod_that_was_told_to_stop_has_not_succeeded_and_one_that_had_ended_has() {
                 },
                 "success done",
             ),
-            (
-                "deleted, then exit 0",
-                |pod| delete(pod, 2),
-                "disrupted PodDeleted 0",
-            ),
+            ("deleted, then exit 0", |pod| delete(pod, 2), "disrupted PodDeleted 0"),
             (
                 "drained, then exit 0",
                 |pod| {
@@ -468,11 +455,7 @@ fn a_deadline_counts_unless_everything_had_ended_before_it() {
                 },
                 "failed DeadlineExceeded -",
             ),
-            (
-                "a deadline beyond all time",
-                |pod| late(pod, i64::MAX),
-                "success done",
-            ),
+            ("a deadline beyond all time", |pod| late(pod, i64::MAX), "success done"),
         ],
     );
 }
@@ -700,11 +683,7 @@ fn a_pod_that_has_not_ended_says_how_far_it_is() {
         in_flight,
         &[
             ("running", |_| {}, "running"),
-            (
-                "running and told to stop",
-                |pod| delete(pod, 1),
-                "running, stopping",
-            ),
+            ("running and told to stop", |pod| delete(pod, 1), "running, stopping"),
             (
                 "its work is done, its sidecar goes on",
                 |pod| set(pod, "main", exit(0, "done")),
@@ -744,13 +723,7 @@ fn a_pod_that_has_not_ended_says_how_far_it_is() {
             ),
             (
                 "no image",
-                |pod| {
-                    set(
-                        pod,
-                        "main",
-                        waiting("ImagePullBackOff", "Back-off pulling image \"x\""),
-                    )
-                },
+                |pod| set(pod, "main", waiting("ImagePullBackOff", "Back-off pulling image \"x\"")),
                 "waiting ImagePullFailing: main: Back-off pulling image \"x\"",
             ),
             (
@@ -817,11 +790,7 @@ fn the_next_attempt_waits_for_what_may_still_run() {
             },
             false,
         ),
-        (
-            "on a lost node",
-            |pod| pod.node = Node::Lost("n1".to_owned()),
-            true,
-        ),
+        ("on a lost node", |pod| pod.node = Node::Lost("n1".to_owned()), true),
         (
             "without a node it may still get one",
             |pod| pod.node = Node::None,
@@ -839,7 +808,8 @@ fn the_next_attempt_waits_for_what_may_still_run() {
             "without a node and ended",
             |pod| {
                 pod.node = Node::None;
-                fail(pod, "")
+                fail(pod, "");
+                set_all(pod, &ContainerState::Unreported)
             },
             true,
         ),
@@ -865,15 +835,9 @@ fn a_failed_container_speaks_for_itself() {
     };
     assert_eq!(message(3, ""), "exit code 3");
     assert_eq!(message(3, "no such order\n"), "no such order");
-    assert_eq!(
-        message(3, "Error on reading termination log /x: EIO"),
-        "exit code 3"
-    );
+    assert_eq!(message(3, "Error on reading termination log /x: EIO"), "exit code 3");
     let long = message(1, &"\u{e9}".repeat(2000));
-    assert!(
-        long.len() <= 1024 && long.ends_with("\u{e9}\u{2026}"),
-        "{long}"
-    );
+    assert!(long.len() <= 1024 && long.ends_with("\u{e9}\u{2026}"), "{long}");
 
     let mut pod = finished();
     fail(&mut pod, "");
@@ -911,17 +875,11 @@ fn a_success_carries_its_output_and_its_times() {
             finished: at(5),
         },
     };
-    assert_eq!(
-        verdict(&pod, &step()),
-        success("{\"paid\":true}", OutputType::Json)
-    );
+    assert_eq!(verdict(&pod, &step()), success("{\"paid\":true}", OutputType::Json));
 
     // A container that joins the pod, an ephemeral one too, takes room from the output.
     set(&mut pod, "main", exit(0, &"x".repeat(3071)));
-    assert_eq!(
-        short(&verdict(&pod, &step())),
-        format!("success {}", "x".repeat(3071))
-    );
+    assert_eq!(short(&verdict(&pod, &step())), format!("success {}", "x".repeat(3071)));
     set(&mut pod, "main", exit(0, &"x".repeat(3072)));
     assert!(matches!(verdict(&pod, &step()), Verdict::Success { .. }));
     pod.containers
