@@ -43,12 +43,10 @@ pub fn job(
     let (container, template) = step
         .render(scope)
         .map_err(|(path, error)| BuildError::Expression { path, error })?;
-    let timeout = step
-        .timeout_ms(scope)
-        .map_err(|error| BuildError::Expression {
-            path: format!("spec.steps[name={}].timeout", step.name),
-            error,
-        })?;
+    let timeout = step.timeout_ms(scope).map_err(|error| BuildError::Expression {
+        path: format!("{}.timeout", step.place),
+        error,
+    })?;
     let labels = labels(plan, step, record);
     let env = env(plan, step, record);
     Ok(json!({

@@ -65,11 +65,7 @@ mod tests {
             (plain(i64::MAX, i64::MAX, i64::MAX), [i64::MAX; 7]),
         ] {
             for (attempt, wait) in (1..).zip(waits) {
-                assert_eq!(
-                    wait_ms(backoff, "k", attempt),
-                    wait,
-                    "{backoff:?} {attempt}"
-                );
+                assert_eq!(wait_ms(backoff, "k", attempt), wait, "{backoff:?} {attempt}");
             }
         }
     }

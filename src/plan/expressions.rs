@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::fault::{Faults, near_miss};
+use super::fault::Faults;
 use crate::expr::{Expr, LIMITS, Scope, function_names};
 
 /// Where an expression stands; it decides what can be read there.
@@ -42,7 +42,15 @@ impl Where {
     fn fields(self, root: &str) -> &'static [&'static str] {
         match (self, root) {
             (Where::Key, "run") => &["labels", "name", "namespace", "uid"],
-            (Where::Outputs, "run") => &["failedSteps", "labels", "name", "namespace", "outcome", "startTime", "uid"],
+            (Where::Outputs, "run") => &[
+                "failedSteps",
+                "labels",
+                "name",
+                "namespace",
+                "outcome",
+                "startTime",
+                "uid",
+            ],
             (_, "run") => &["labels", "name", "namespace", "startTime", "uid"],
             (_, "attempt") => &["number"],
             _ => &[],
@@ -84,107 +92,162 @@ impl Names<'_> {
 }
 
 /// Checks the expressions of one step (`own`), or of what belongs to no step. Answers the names of the steps that they read.
-pub fn check(
-    found: &[Found],
-    own: Option<&str>,
-    names: &Names<'_>,
-    faults: &mut Faults,
-) -> BTreeSet<String> {
+pub fn check(found: &[Found], own: Option<&str>, names: &Names<'_>, faults: &mut Faults) -> BTreeSet<String> {
     // What is asked for in one place of a step, mostly in `when`, may be relied upon in another.
     let asked: BTreeSet<&str> = found
         .iter()
         .flat_map(|found| found.expr.refs().optional_params.iter())
         .map(String::as_str)
         .collect();
-    let any_asked = found
-        .iter()
-        .any(|found| found.expr.refs().is_used_whole("params"));
+    let any_asked = found.iter().any(|found| found.expr.refs().is_used_whole("params"));
 
+    let check = Check {
+        own,
+        names,
+        asked,
+        any_asked,
+    };
     let mut read = BTreeSet::new();
     for found in found {
-        let place = found.place.as_str();
-        let refs = found.expr.refs();
-        let dashed: Vec<&str> = refs
-            .dashed
-            .iter()
-            .flat_map(|(written, _)| written.trim_start_matches("steps.").split('-'))
-            .collect();
+        check.roots(found, faults);
+        check.params(found, faults);
+        check.steps(found, &mut read, faults);
+        check.functions(found, faults);
+    }
+    check_cost(found, names, faults);
+    read
+}
+
+struct Check<'a> {
+    own: Option<&'a str>,
+    names: &'a Names<'a>,
+    /// Params that are asked for somewhere, so that it is no fault if they do not exist.
+    asked: BTreeSet<&'a str>,
+    any_asked: bool,
+}
+
+impl Check<'_> {
+    fn roots(&self, found: &Found, faults: &mut Faults) {
+        let (refs, known) = (found.expr.refs(), found.at.roots());
+        let in_dashed_name = dashed_words(found);
+        for root in &refs.roots {
+            if !known.contains(&root.as_str()) && !in_dashed_name.contains(root.as_str()) {
+                let message = self.unknown_root(root, found.at, faults);
+                faults.add(found.place.as_str(), message);
+            }
+        }
+        for root in ["run", "attempt"].iter().filter(|root| known.contains(root)) {
+            let known = found.at.fields(root);
+            for field in refs.keys_of(root).filter(|field| !known.contains(field)) {
+                let message = match faults.near_miss(field, known.iter().copied()) {
+                    Some(near) => {
+                        format!("there is no {root}.{field}; did you mean {root}.{near}?")
+                    }
+                    None => format!("there is no {root}.{field}; {root} has {}", list(known)),
+                };
+                faults.add(found.place.as_str(), message);
+            }
+        }
+    }
+
+    fn unknown_root(&self, root: &str, at: Where, faults: &Faults) -> String {
+        let known = at.roots();
+        let hint = if self.names.has_param(root) {
+            format!("did you mean params.{root}?")
+        } else if self.names.steps.contains_key(root) && known.contains(&"steps") {
+            format!("did you mean {}?", reference(root))
+        } else if let Some(near) = faults.near_miss(root, known.iter().copied()) {
+            format!("did you mean {near}?")
+        } else {
+            format!("{} can read {}", at.name(), list(known))
+        };
+        format!("there is no {root} here; {hint}")
+    }
+
+    fn params(&self, found: &Found, faults: &mut Faults) {
+        for param in &found.expr.refs().params {
+            if self.any_asked || self.asked.contains(param.as_str()) || self.names.has_param(param) {
+                continue;
+            }
+            let near = faults
+                .near_miss(param, self.names.param_names())
+                .map(|near| format!("; did you mean params.{near}?"))
+                .unwrap_or_default();
+            faults.add(found.place.as_str(), format!("there is no param {param}{near}"));
+        }
+    }
+
+    fn steps(&self, found: &Found, read: &mut BTreeSet<String>, faults: &mut Faults) {
+        let (refs, place) = (found.expr.refs(), found.place.as_str());
+        if !found.at.roots().contains(&"steps") {
+            return; // That the root is not there has been said.
+        }
+        let steps = &self.names.steps;
         for (written, _) in &refs.dashed {
             let name = written.trim_start_matches("steps.");
-            let meant = names
-                .steps
-                .contains_key(name)
-                .then_some(name)
-                .or_else(|| near_miss(name, names.steps.keys().copied()));
+            let meant = match steps.contains_key(name) {
+                true => Some(name),
+                false => faults.near_miss(name, steps.keys().copied()),
+            };
             let hint = match meant {
                 Some(meant) => format!("did you mean {}?", reference(meant)),
                 None => format!("a name with a dash is written {}", reference(name)),
             };
             faults.add(place, format!("{written} is a subtraction; {hint}"));
         }
-        for root in &refs.roots {
-            if !found.at.roots().contains(&root.as_str()) && !dashed.contains(&root.as_str()) {
-                faults.add(place, unknown_root(root, found.at, names));
-            }
-        }
-        for root in ["run", "attempt"] {
-            let known = found.at.fields(root);
-            for field in refs.keys_of(root).filter(|field| !known.contains(field)) {
-                faults.add(place, unknown_field(root, field, known));
-            }
-        }
-        for param in &refs.params {
-            let excused = any_asked || asked.contains(param.as_str());
-            if !names.has_param(param) && !excused {
-                let near = near_miss(param, names.param_names())
-                    .map(|near| format!("; did you mean params.{near}?"))
-                    .unwrap_or_default();
-                faults.add(place, format!("there is no param {param}{near}"));
-            }
-        }
-        if !found.at.roots().contains(&"steps") {
-            // Said by the root already.
-        } else if found.at == Where::Outputs {
-            if refs.computed_steps {
-                read.extend(names.steps.keys().map(|name| (*name).to_owned()));
-            }
+        if refs.computed_steps && found.at == Where::Outputs {
+            read.extend(steps.keys().map(|name| (*name).to_owned()));
         } else if refs.computed_steps {
             faults.add(
                 place,
                 "a step is named literally, as steps.NAME or steps['NAME'], so that it is known what has to run first",
             );
         }
-        if found.at.roots().contains(&"steps") {
-            for step in &refs.steps {
-                if names.steps.contains_key(step.as_str()) {
-                    if own == Some(step) {
-                        faults.add(place, "a step cannot read its own result");
-                    } else {
-                        read.insert(step.clone());
-                    }
-                } else if !dashed.contains(&step.as_str()) {
-                    faults.add(place, unknown_step(step, names));
-                }
-            }
-            for (step, fields) in &refs.step_fields {
-                for field in fields {
-                    if names.steps.contains_key(step.as_str())
-                        && !STEP_FIELDS.contains(&field.as_str())
-                    {
-                        faults.add(place, unknown_step_field(step, field));
-                    }
-                }
+        let in_dashed_name = dashed_words(found);
+        for step in &refs.steps {
+            if self.own == Some(step) {
+                faults.add(place, "a step cannot read its own result");
+            } else if steps.contains_key(step.as_str()) {
+                read.insert(step.clone());
+            } else if !in_dashed_name.contains(step.as_str()) {
+                let near = faults
+                    .near_miss(step, steps.keys().copied())
+                    .map(|near| format!("; did you mean {}?", reference(near)))
+                    .unwrap_or_default();
+                faults.add(place, format!("there is no step {step}{near}"));
             }
         }
-        for function in &refs.unknown_functions {
-            let near = near_miss(function, function_names())
-                .map(|near| format!("; did you mean {near}?"))
-                .unwrap_or_default();
-            faults.add(place, format!("there is no function {function}{near}"));
+        for (step, fields) in &refs.step_fields {
+            for field in fields {
+                if steps.contains_key(step.as_str()) && !STEP_FIELDS.contains(&field.as_str()) {
+                    let hint = match faults.near_miss(field, STEP_FIELDS) {
+                        Some(near) => format!("did you mean {}.{near}?", reference(step)),
+                        None => format!("what it gave is {}.output", reference(step)),
+                    };
+                    let has = list(&STEP_FIELDS);
+                    faults.add(place, format!("a step has no {field}, but {has}; {hint}"));
+                }
+            }
         }
     }
-    check_cost(found, names, faults);
-    read
+
+    fn functions(&self, found: &Found, faults: &mut Faults) {
+        for function in &found.expr.refs().unknown_functions {
+            let near = faults
+                .near_miss(function, function_names())
+                .map(|near| format!("; did you mean {near}?"))
+                .unwrap_or_default();
+            faults.add(found.place.as_str(), format!("there is no function {function}{near}"));
+        }
+    }
+}
+
+/// The words that names with a dash fall into when they are read as subtractions; they are no references of their own.
+fn dashed_words(found: &Found) -> BTreeSet<&str> {
+    let dashed = found.expr.refs().dashed.iter();
+    dashed
+        .flat_map(|(written, _)| written.trim_start_matches("steps.").split('-'))
+        .collect()
 }
 
 /// Faults for what is too dear whatever the steps may give.
@@ -197,28 +260,32 @@ fn check_cost(found: &[Found], names: &Names<'_>, faults: &mut Faults) {
         .with("attempt", nothing);
     let mut spent: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
     for found in found {
+        // It has its own fault, and no cost can be known.
+        if !found.expr.refs().unknown_functions.is_empty() {
+            continue;
+        }
         let cost = found.expr.cost(&scope);
         let (steps, bytes) = spent.entry(found.group).or_default();
-        for (sum, cost, limit, what) in [
-            (steps, cost.steps, LIMITS.steps, "take {} steps"),
-            (bytes, cost.bytes, LIMITS.bytes, "build {} bytes"),
-        ] {
-            let before = *sum;
-            *sum = sum.saturating_add(cost);
-            if before <= limit && *sum > limit {
-                let bound = match *sum {
-                    u64::MAX => format!("more than {}", u64::MAX),
-                    bound => bound.to_string(),
-                };
-                faults.add(
-                    found.place.as_str(),
-                    format!(
-                        "too dear: with these params it may {}, and the limit is {limit}; do it in a step",
-                        what.replace("{}", &bound)
-                    ),
-                );
-            }
-        }
+        let over = *steps > LIMITS.steps || *bytes > LIMITS.bytes;
+        *steps = steps.saturating_add(cost.steps);
+        *bytes = bytes.saturating_add(cost.bytes);
+        let (bound, limit, what) = match (*steps > LIMITS.steps, *bytes > LIMITS.bytes) {
+            _ if over => continue,
+            (true, _) => (*steps, LIMITS.steps, "take"),
+            (_, true) => (*bytes, LIMITS.bytes, "build"),
+            (false, false) => continue,
+        };
+        let bound = match bound {
+            u64::MAX => format!("more than {}", u64::MAX - 1),
+            bound => bound.to_string(),
+        };
+        let unit = if what == "take" { "steps" } else { "bytes" };
+        faults.add(
+            found.place.as_str(),
+            format!(
+                "too dear: with these params it may {what} {bound} {unit}, and the limit is {limit}; do it in a step"
+            ),
+        );
     }
 }
 
@@ -228,43 +295,6 @@ pub fn reference(step: &str) -> String {
         true => format!("steps['{step}']"),
         false => format!("steps.{step}"),
     }
-}
-
-fn unknown_step(step: &str, names: &Names<'_>) -> String {
-    match near_miss(step, names.steps.keys().copied()) {
-        Some(near) => format!("there is no step {step}; did you mean {}?", reference(near)),
-        None => format!("there is no step {step}"),
-    }
-}
-
-fn unknown_step_field(step: &str, field: &str) -> String {
-    let hint = match near_miss(field, STEP_FIELDS) {
-        Some(near) => format!("did you mean {}.{near}?", reference(step)),
-        None => format!("what it gave is {}.output", reference(step)),
-    };
-    format!("a step has no {field}, but {}; {hint}", list(&STEP_FIELDS))
-}
-
-fn unknown_field(root: &str, field: &str, known: &[&str]) -> String {
-    match near_miss(field, known.iter().copied()) {
-        Some(near) => format!("there is no {root}.{field}; did you mean {root}.{near}?"),
-        None if known.is_empty() => format!("there is no {root}.{field} here"),
-        None => format!("there is no {root}.{field}; {root} has {}", list(known)),
-    }
-}
-
-fn unknown_root(root: &str, at: Where, names: &Names<'_>) -> String {
-    let known = at.roots();
-    let hint = if names.has_param(root) {
-        format!("did you mean params.{root}?")
-    } else if names.steps.contains_key(root) && known.contains(&"steps") {
-        format!("did you mean {}?", reference(root))
-    } else if let Some(near) = near_miss(root, known.iter().copied()) {
-        format!("did you mean {near}?")
-    } else {
-        format!("{} can read {}", at.name(), list(known))
-    };
-    format!("there is no {root} here; {hint}")
 }
 
 /// `a, b and c`.

@@ -37,17 +37,27 @@ impl Faults {
             message: shorten(message.as_ref()),
         };
         // What defaults have wrong is found again in every step.
-        if self.seen.insert(fault.clone()) && self.told.len() < MAX_FAULTS {
+        if self.seen.insert(fault.clone()) && !self.is_full() {
             self.told.push(fault);
         }
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.seen.is_empty()
+    /// Whether further faults are only counted.
+    fn is_full(&self) -> bool {
+        self.told.len() >= MAX_FAULTS
+    }
+
+    /// The one of `names` that was probably meant by `name`. None as well when the next fault is only counted: nobody would read it,
+    /// and a large spec that is all wrong must not take long.
+    pub fn near_miss<'a>(&self, name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+        match self.is_full() {
+            true => None,
+            false => near_miss(name, names),
+        }
     }
 
     /// How many there are so far, told or counted.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.seen.len()
     }
 
@@ -81,13 +91,19 @@ fn shorten(text: &str) -> String {
     short
 }
 
-/// ` (did you mean X?)` if one of `names` is near to `name`, else nothing.
+/// Longer words are no slips of the hand, and comparing them costs the square of their length.
+const MAX_COMPARED: usize = 100;
+
+/// The one of `names` that was probably meant by `name`, if one is near.
 pub fn near_miss<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if name.len() > MAX_COMPARED {
+        return None;
+    }
     // A third of the letters may be wrong: more would suggest names that have nothing to do with it.
     let bound = (name.chars().count() / 3).max(1);
     names
         .into_iter()
-        .filter(|candidate| *candidate != name)
+        .filter(|candidate| *candidate != name && candidate.len() <= MAX_COMPARED)
         .map(|candidate| {
             // Dashes and underscores are what people mix up most.
             let plain = |text: &str| text.replace(['-', '_'], "").to_lowercase();
@@ -113,12 +129,7 @@ mod tests {
         faults.add("spec.b", "x");
         faults.add("spec.a", "y");
         faults.add("spec.b", "x");
-        let faults: Vec<_> = faults
-            .or(())
-            .unwrap_err()
-            .iter()
-            .map(Fault::to_string)
-            .collect();
+        let faults: Vec<_> = faults.or(()).unwrap_err().iter().map(Fault::to_string).collect();
         assert_eq!(faults, ["spec.b: x", "spec.a: y"]);
     }
 
@@ -137,10 +148,7 @@ mod tests {
     #[test]
     fn a_fault_is_one_line_of_bounded_length() {
         let mut faults = Faults::default();
-        faults.add(
-            "é".repeat(MAX_CHARS + 1),
-            format!("a\nb\u{7}{}", "é".repeat(1000)),
-        );
+        faults.add("é".repeat(MAX_CHARS + 1), format!("a\nb\u{7}{}", "é".repeat(1000)));
         let fault = &faults.or(()).unwrap_err()[0];
         assert_eq!(fault.path.chars().count(), MAX_CHARS);
         assert_eq!(fault.message.chars().count(), MAX_CHARS);

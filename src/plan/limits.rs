@@ -28,12 +28,7 @@ pub fn output_limit(containers: usize) -> usize {
 }
 
 /// Reads what is one expression, and remembers it.
-pub fn expression(
-    text: &str,
-    place: String,
-    found: &mut Vec<Found>,
-    faults: &mut Faults,
-) -> Option<Expr> {
+pub fn expression(text: &str, place: String, found: &mut Vec<Found>, faults: &mut Faults) -> Option<Expr> {
     match Template::parse_value(text) {
         Ok(expr) => {
             found.push(Found {
@@ -97,10 +92,7 @@ fn integer(
             };
             let message = match *bounds.end() {
                 i64::MAX => format!("must be an integer of at least {}, and is {shown}", bounds.start()),
-                end => format!(
-                    "must be an integer from {} to {end}, and is {shown}",
-                    bounds.start()
-                ),
+                end => format!("must be an integer from {} to {end}, and is {shown}", bounds.start()),
             };
             faults.add(object.at(field), message);
             None
@@ -109,11 +101,7 @@ fn integer(
 }
 
 /// `retry`; what is left out has its default.
-pub fn retry(
-    retry: Option<Object<'_>>,
-    found: &mut Vec<Found>,
-    faults: &mut Faults,
-) -> (IntPlan, BackoffPlan) {
+pub fn retry(retry: Option<Object<'_>>, found: &mut Vec<Found>, faults: &mut Faults) -> (IntPlan, BackoffPlan) {
     let mut attempts = IntPlan::Fixed(1);
     let mut plan = BackoffPlan {
         initial: DurationPlan::Fixed(DEFAULT_INITIAL_MS),
@@ -173,11 +161,7 @@ pub fn retry(
 }
 
 /// `output`: its format and most bytes, in a pod of so many containers.
-pub fn output(
-    output: Option<Object<'_>>,
-    containers: usize,
-    faults: &mut Faults,
-) -> (OutputFormat, usize) {
+pub fn output(output: Option<Object<'_>>, containers: usize, faults: &mut Faults) -> (OutputFormat, usize) {
     let limit = output_limit(containers);
     let Some(output) = output else {
         return (OutputFormat::default(), limit);

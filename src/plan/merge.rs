@@ -44,20 +44,14 @@ fn merge_key(kind: Kind, field: &str) -> Option<ByKey> {
     let replaced = |keys| Some(ByKey { keys, items: None });
     match (kind, field) {
         (Kind::Container, "env") => replaced(&[("name", "")]),
-        (Kind::Container, "ports") => {
-            merged(&[("containerPort", ""), ("protocol", "TCP")], Kind::Plain)
-        }
+        (Kind::Container, "ports") => merged(&[("containerPort", ""), ("protocol", "TCP")], Kind::Plain),
         (Kind::Container, "volumeMounts") => merged(&[("mountPath", "")], Kind::Plain),
         (Kind::Container, "volumeDevices") => merged(&[("devicePath", "")], Kind::Plain),
         (Kind::PodSpec, "initContainers") => merged(&[("name", "")], Kind::Container),
         (Kind::PodSpec, "volumes" | "resourceClaims") => replaced(&[("name", "")]),
-        (Kind::PodSpec, "imagePullSecrets" | "evictionResponders") => {
-            merged(&[("name", "")], Kind::Plain)
-        }
+        (Kind::PodSpec, "imagePullSecrets" | "evictionResponders") => merged(&[("name", "")], Kind::Plain),
         (Kind::PodSpec, "hostAliases") => merged(&[("ip", "")], Kind::Plain),
-        (Kind::PodSpec, "topologySpreadConstraints") => {
-            merged(&[("topologyKey", "")], Kind::Plain)
-        }
+        (Kind::PodSpec, "topologySpreadConstraints") => merged(&[("topologyKey", "")], Kind::Plain),
         _ => None,
     }
 }
@@ -107,13 +101,9 @@ pub fn merge(kind: Kind, base: Part<'_>, over: Part<'_>, place: &str, origins: &
                             place: &below_place,
                         };
                         match (merge_key(kind, field), value, over.value) {
-                            (Some(by_key), Value::Array(below), Value::Array(above)) => merge_lists(
-                                &by_key,
-                                (below, base.place),
-                                (above, over.place),
-                                &here,
-                                origins,
-                            ),
+                            (Some(by_key), Value::Array(below), Value::Array(above)) => {
+                                merge_lists(&by_key, (below, base.place), (above, over.place), &here, origins)
+                            }
                             _ => merge(kind_of(kind, field), base, over, &here, origins),
                         }
                     }
@@ -140,8 +130,7 @@ fn merge_lists(
 ) -> Value {
     origins.add(place, above_place);
     // For each item of the result: the default's index, the step's index.
-    let mut sources: Vec<(Option<usize>, Option<usize>)> =
-        (0..below.len()).map(|i| (Some(i), None)).collect();
+    let mut sources: Vec<(Option<usize>, Option<usize>)> = (0..below.len()).map(|i| (Some(i), None)).collect();
     let mut unmatched: BTreeMap<String, VecDeque<usize>> = BTreeMap::new();
     for (i, base) in below.iter().enumerate() {
         if let Some(key) = key_of(by_key, base) {
@@ -201,13 +190,7 @@ mod tests {
 
     fn merged(kind: Kind, base: Value, over: Value) -> Value {
         let part = |value, place| Part { value, place };
-        merge(
-            kind,
-            part(&base, "d"),
-            part(&over, "s"),
-            "m",
-            &mut Origins::default(),
-        )
+        merge(kind, part(&base, "d"), part(&over, "s"), "m", &mut Origins::default())
     }
 
     #[test]
@@ -345,18 +328,9 @@ mod tests {
         );
         for (place, origin) in [
             ("container.image", "spec.defaults.container.image"),
-            (
-                "container.env[0].value",
-                "spec.defaults.container.env[0].value",
-            ),
-            (
-                "container.env[1].value",
-                "spec.steps[4].container.env[1].value",
-            ),
-            (
-                "container.env[2].value",
-                "spec.steps[4].container.env[0].value",
-            ),
+            ("container.env[0].value", "spec.defaults.container.env[0].value"),
+            ("container.env[1].value", "spec.steps[4].container.env[1].value"),
+            ("container.env[2].value", "spec.steps[4].container.env[0].value"),
             ("container.args[0]", "spec.steps[4].container.args[0]"),
             (
                 "container.resources.limits.cpu",

@@ -6,6 +6,7 @@ pub mod backoff;
 pub mod duration;
 mod expressions;
 pub mod fault;
+mod fits;
 mod graph;
 mod limits;
 mod merge;
@@ -15,6 +16,8 @@ mod place;
 mod pod;
 mod read;
 pub mod scope;
+mod steps;
+mod templates;
 #[cfg(test)]
 mod tests;
 mod validate;
@@ -29,8 +32,6 @@ pub use fault::Fault;
 pub use names::{job_name, path_hash, step_key};
 pub use place::Origins;
 pub use validate::build;
-
-use scope::text_of;
 
 use crate::api::spec::{FailurePolicy, NeedsPolicy, OnStepFailure, OutputFormat};
 use crate::expr::{Expr, Tree};
@@ -71,6 +72,8 @@ pub struct StepPlan {
     pub name: String,
     /// Where the step stands in the run: its key in `status.steps`.
     pub path: String,
+    /// Where it is written, for messages: `spec.steps[2]`.
+    pub place: String,
     /// The path's hash, as the label has it.
     pub hash: String,
     /// The idempotency key: the same in every attempt and re-submission.

@@ -26,9 +26,7 @@ pub fn step_key(lineage: Lineage<'_>, path: &str) -> String {
     };
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&digest[..16]);
-    uuid::Builder::from_custom_bytes(bytes)
-        .into_uuid()
-        .to_string()
+    uuid::Builder::from_custom_bytes(bytes).into_uuid().to_string()
 }
 
 /// The hash of a step's path, for a label: a path may hold `/` and be longer than a label.
@@ -38,13 +36,7 @@ pub fn path_hash(path: &str) -> String {
 
 /// The name of an attempt's Job: the run and the step for people, then 128 bits of hash. A shorter hash would sooner or later
 /// give two attempts one name, and the second would never run.
-pub fn job_name(
-    run_name: &str,
-    step_name: &str,
-    run_uid: &str,
-    path: &str,
-    attempt: i64,
-) -> String {
+pub fn job_name(run_name: &str, step_name: &str, run_uid: &str, path: &str, attempt: i64) -> String {
     let digest = hex(&hash("job-name", &[run_uid, path, &attempt.to_string()]));
     let (run, step) = (label(run_name), label(step_name));
     // What one of the two does not need, the other may have.
@@ -111,37 +103,67 @@ mod tests {
             namespace: "shop",
             key: "order-1042",
         };
-        assert_eq!(step_key(lineage, "charge"), "GOLDEN1");
-        assert_eq!(step_key(lineage, "reserve/0/hold"), "GOLDEN2");
-        assert_eq!(step_key(Lineage::Run { uid: UID }, "charge"), "GOLDEN3");
+        assert_eq!(step_key(lineage, "charge"), "904ea425-0720-873b-bb41-8020b6abd3c8");
+        assert_eq!(
+            step_key(lineage, "reserve/0/hold"),
+            "1c648901-974d-81b0-aef3-e39a00918569"
+        );
+        assert_eq!(
+            step_key(Lineage::Run { uid: UID }, "charge"),
+            "55fdcbeb-f41f-8a76-8af4-c3697115c5b9"
+        );
     }
 
     #[test]
     fn path_hashes_are_final() {
-        assert_eq!(path_hash("charge"), "GOLDEN4");
-        assert_eq!(path_hash("reserve/0/hold"), "GOLDEN5");
+        assert_eq!(path_hash("charge"), "8268e4bb09e51191d9afbf0b36d01a24");
+        assert_eq!(path_hash("reserve/0/hold"), "41d6a5263b34a0a164be7f9d9a51fff1");
     }
 
     #[test]
     fn job_names_are_final() {
         for (run, step, path, attempt, name) in [
-            ("order-1042", "charge", "charge", 1, "GOLDEN6"),
-            ("order-1042", "charge", "charge", 2, "GOLDEN7"),
-            ("order-1042", "hold", "reserve/0/hold", 1, "GOLDEN8"),
-            ("nightly.etl.2026", "extract", "extract", 1, "GOLDEN9"),
+            (
+                "order-1042",
+                "charge",
+                "charge",
+                1,
+                "order-1042-charge-13dade0dcf29fa87ded96131bbe0aeee",
+            ),
+            (
+                "order-1042",
+                "charge",
+                "charge",
+                2,
+                "order-1042-charge-8102d23ef635a8a6b1f793de430c9639",
+            ),
+            (
+                "order-1042",
+                "hold",
+                "reserve/0/hold",
+                1,
+                "order-1042-hold-f2879a6237eaeab91d4c0d45726a27d9",
+            ),
+            (
+                "nightly.etl.2026",
+                "extract",
+                "extract",
+                1,
+                "nightly-etl-2026-extract-462b4f3e83eb6880aba2784aefd369f9",
+            ),
             (
                 "a-run-whose-name-is-much-longer-than-it-should-be",
                 "a-step-whose-name-is-long-as-well",
                 "x",
                 1,
-                "GOLDENA",
+                "a-run-whose-nam-a-step-whose-n-fcb2155be61a2ab07177b074b671270e",
             ),
             (
                 "short",
                 "a-step-whose-name-is-long-as-well",
                 "x",
                 1,
-                "GOLDENB",
+                "short-a-step-whose-name-is-lon-fcb2155be61a2ab07177b074b671270e",
             ),
         ] {
             assert_eq!(job_name(run, step, UID, path, attempt), name);
@@ -164,9 +186,7 @@ mod tests {
 
     #[test]
     fn a_key_is_a_uuid_of_version_8() {
-        let key: uuid::Uuid = step_key(Lineage::Run { uid: UID }, "charge")
-            .parse()
-            .unwrap();
+        let key: uuid::Uuid = step_key(Lineage::Run { uid: UID }, "charge").parse().unwrap();
         assert_eq!(key.get_version_num(), 8);
         assert_eq!(key.get_variant(), uuid::Variant::RFC4122);
     }

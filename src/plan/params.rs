@@ -83,9 +83,7 @@ fn normal_number(number: &Number) -> Number {
     match number.as_f64() {
         // The range makes the cast exact.
         #[allow(clippy::cast_possible_truncation)]
-        Some(double) if double.fract() == 0.0 && (-LIMIT..LIMIT).contains(&double) => {
-            Number::from(double as i64)
-        }
+        Some(double) if double.fract() == 0.0 && (-LIMIT..LIMIT).contains(&double) => Number::from(double as i64),
         Some(double) => Number::from_f64(double).unwrap_or_else(|| number.clone()),
         None => number.clone(),
     }
@@ -106,8 +104,8 @@ mod tests {
             ("1.5", "1.5"),
             ("9007199254740993", "9007199254740993"),
             ("9223372036854775807", "9223372036854775807"),
-            ("12345678901234567890", "1.2345678901234567e19"),
-            ("1e30", "1e30"),
+            ("12345678901234567890", "1.2345678901234567e+19"),
+            ("1e30", "1e+30"),
             (
                 r#"{"a": null, "b": [null, {"c": null, "d": 2.0}]}"#,
                 r#"{"b":[null,{"d":2}]}"#,
@@ -123,21 +121,10 @@ mod tests {
     fn a_literal_delimiter_is_escaped_and_an_expression_is_a_fault() {
         let spec = json!({"params": {"a": "$$[[ x ]]", "b": ["$[[ 1 ]]"], "c": "$[[ 1", "d-e": 1, "f": null}});
         let mut faults = Faults::default();
-        let params = read(
-            &Object::new(&spec, "spec", &mut faults).unwrap(),
-            &mut faults,
-        );
+        let params = read(&Object::new(&spec, "spec", &mut faults).unwrap(), &mut faults);
         assert_eq!(params["a"], "$[[ x ]]");
         assert!(!params.contains_key("f"));
-        let faults: Vec<_> = faults
-            .or(())
-            .unwrap_err()
-            .into_iter()
-            .map(|fault| fault.path)
-            .collect();
-        assert_eq!(
-            faults,
-            ["spec.params.b[0]", "spec.params.c", "spec.params.d-e"]
-        );
+        let faults: Vec<_> = faults.or(()).unwrap_err().into_iter().map(|fault| fault.path).collect();
+        assert_eq!(faults, ["spec.params.b[0]", "spec.params.c", "spec.params.d-e"]);
     }
 }

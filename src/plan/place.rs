@@ -5,10 +5,7 @@ use std::collections::BTreeMap;
 /// The place of member `key` of the object at `place`. Keys that are no plain names are quoted in brackets, as a tree of templates
 /// writes them.
 pub fn member(place: &str, key: &str) -> String {
-    let plain = !key.is_empty()
-        && key
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    let plain = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
     match (plain, place.is_empty()) {
         (true, true) => key.to_owned(),
         (true, false) => format!("{place}.{key}"),
@@ -77,10 +74,7 @@ mod tests {
     fn the_longest_known_place_tells_the_origin() {
         let mut origins = Origins::default();
         origins.add("container", "spec.steps[0].container");
-        origins.add(
-            "container.env[0]",
-            "spec.defaults.container.env[3]",
-        );
+        origins.add("container.env[0]", "spec.defaults.container.env[3]");
         for (place, origin) in [
             ("container", "spec.steps[0].container"),
             ("container.image", "spec.steps[0].container.image"),

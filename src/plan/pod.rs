@@ -5,10 +5,10 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1 as core;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::fault::near_miss;
+use super::fits::{fits, holds_expression};
 use super::place::{item, member};
 use crate::api::names;
 
@@ -69,80 +69,6 @@ const POD_FIELDS: [(&str, &str); 6] = [
 /// Labels that the Job controller sets itself.
 const JOB_LABELS: [&str; 2] = ["controller-uid", "job-name"];
 
-/// Fields of Kubernetes' own types that hold integers or booleans, where no expression can stand.
-const NOT_TEXT: [&str; 46] = [
-    "allowPrivilegeEscalation",
-    "automountServiceAccountToken",
-    "containerPort",
-    "defaultMode",
-    "enableServiceLinks",
-    "expirationSeconds",
-    "failureThreshold",
-    "fsGroup",
-    "hostIPC",
-    "hostNetwork",
-    "hostPID",
-    "hostPort",
-    "hostUsers",
-    "initialDelaySeconds",
-    "maxSkew",
-    "minDomains",
-    "mode",
-    "optional",
-    "periodSeconds",
-    "priority",
-    "privileged",
-    "readOnly",
-    "readOnlyRootFilesystem",
-    "runAsGroup",
-    "runAsNonRoot",
-    "runAsUser",
-    "setHostnameAsFQDN",
-    "shareProcessNamespace",
-    "stdin",
-    "stdinOnce",
-    "successThreshold",
-    "supplementalGroups",
-    "terminationGracePeriodSeconds",
-    "timeoutSeconds",
-    "tolerationSeconds",
-    "tty",
-    "weight",
-    // Names and enums of Kubernetes, by which things find each other.
-    "effect",
-    "imagePullPolicy",
-    "mountPropagation",
-    "operator",
-    "protocol",
-    "recursiveReadOnly",
-    "restartPolicy",
-    "whenUnsatisfiable",
-    // By it mounts are merged, and one must not hide the output.
-    "mountPath",
-];
-
-/// Maps whose keys are the user's own words.
-const FREE_MAPS: [&str; 10] = [
-    "annotations",
-    "labels",
-    "limits",
-    "matchAttributes",
-    "matchLabels",
-    "nodeSelector",
-    "options",
-    "overhead",
-    "requests",
-    "volumeAttributes",
-];
-
-/// What marks an expression.
-const OPEN: &str = "$[[";
-
-/// Whether `text` holds an expression, and not only a literal `$[[` (written `$$[[`).
-fn holds_expression(text: &str) -> bool {
-    text.replace("$$[[", "").contains(OPEN)
-}
-
 /// Checks a merged container and pod template; the places are `container…` and `podTemplate…`.
 pub fn check(container: &Value, pod_template: &Value, tell: &mut Tell<'_>) {
     let volumes = check_pod_template(pod_template, tell);
@@ -160,12 +86,9 @@ pub fn check(container: &Value, pod_template: &Value, tell: &mut Tell<'_>) {
         );
     }
     check_container(main, "container", volumes.as_ref(), tell);
-    // An expression in an integer does not fit the type either; one fault is enough.
-    if plain(container, "container", false, tell) {
-        typed::<core::Container>(container, "container", tell);
-    }
-    if plain(pod_template, "podTemplate", false, tell) {
-        typed::<core::PodTemplateSpec>(pod_template, "podTemplate", tell);
+    fits::<core::Container>(container, "container", tell);
+    if pod_template.is_object() {
+        fits::<core::PodTemplateSpec>(pod_template, "podTemplate", tell);
     }
 }
 
@@ -192,10 +115,7 @@ fn check_pod_template(template: &Value, tell: &mut Tell<'_>) -> Option<BTreeSet<
         let name_place = member(&place, "name");
         match init.get("name").and_then(Value::as_str) {
             None | Some("") => tell(name_place, "an init container needs a name".into()),
-            Some(names::MAIN_CONTAINER) => tell(
-                name_place,
-                "main is the name of the step's own container".into(),
-            ),
+            Some(names::MAIN_CONTAINER) => tell(name_place, "main is the name of the step's own container".into()),
             Some(name) if !taken.insert(name) => {
                 tell(name_place, format!("there are two init containers {name}"));
             }
@@ -212,8 +132,7 @@ fn check_pod_template(template: &Value, tell: &mut Tell<'_>) -> Option<BTreeSet<
         {
             tell(
                 member(&place, "restartPolicy"),
-                "an init container has restartPolicy: Always, which makes it a sidecar, or none"
-                    .into(),
+                "an init container has restartPolicy: Always, which makes it a sidecar, or none".into(),
             );
         }
         owned(init, &place, &INIT_FIELDS, tell);
@@ -238,14 +157,9 @@ fn check_metadata(metadata: &Map<String, Value>, tell: &mut Tell<'_>) {
         for key in entries.keys() {
             let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
             let of_oncilla = prefix == names::GROUP || prefix.ends_with(".oncilla.dev");
-            let of_jobs = prefix == "batch.kubernetes.io"
-                || (field == "labels" && JOB_LABELS.contains(&key.as_str()));
+            let of_jobs = prefix == "batch.kubernetes.io" || (field == "labels" && JOB_LABELS.contains(&key.as_str()));
             if of_oncilla || of_jobs || key == names::LABEL_NO_BACKUP.0 {
-                let owner = if of_jobs {
-                    "the Job controller"
-                } else {
-                    "Oncilla"
-                };
+                let owner = if of_jobs { "the Job controller" } else { "Oncilla" };
                 tell(
                     member(&format!("podTemplate.metadata.{field}"), key),
                     format!("is set by {owner}"),
@@ -276,11 +190,7 @@ fn check_container(
     }
     for (i, mount) in items(container, "volumeMounts").enumerate() {
         let place = item(&member(place, "volumeMounts"), i);
-        if mount
-            .get("mountPath")
-            .and_then(Value::as_str)
-            .is_some_and(hides_output)
-        {
+        if mount.get("mountPath").and_then(Value::as_str).is_some_and(hides_output) {
             tell(
                 member(&place, "mountPath"),
                 "nothing can be mounted at or under /oncilla, where the output is".into(),
@@ -291,7 +201,9 @@ fn check_container(
             && !volumes.contains(name)
             && !holds_expression(name)
         {
-            let near = near_miss(name, volumes.iter().map(String::as_str))
+            // Few enough to compare with each.
+            let volumes = volumes.iter().take(100).map(String::as_str);
+            let near = near_miss(name, volumes)
                 .map(|near| format!("; did you mean {near}?"))
                 .unwrap_or_default();
             tell(
@@ -317,12 +229,7 @@ pub fn hides_output(path: &str) -> bool {
     parts.is_empty() || parts[0] == "oncilla"
 }
 
-fn owned(
-    object: &Map<String, Value>,
-    place: &str,
-    fields: &[(&str, &str)],
-    tell: &mut Tell<'_>,
-) {
+fn owned(object: &Map<String, Value>, place: &str, fields: &[(&str, &str)], tell: &mut Tell<'_>) {
     for (field, why) in fields {
         if object.contains_key(*field) {
             tell(member(place, field), format!("is not supported: {why}"));
@@ -331,120 +238,7 @@ fn owned(
 }
 
 fn items<'a>(object: &'a Map<String, Value>, field: &str) -> impl Iterator<Item = &'a Value> {
-    object
-        .get(field)
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-}
-
-/// Finds expressions where none can stand: in keys, names, enums, integers and booleans. Answers whether there are none. In a
-/// `free` map every value may hold one.
-fn plain(value: &Value, place: &str, free: bool, tell: &mut Tell<'_>) -> bool {
-    let mut sound = true;
-    match value {
-        Value::Object(members) => {
-            // Other names refer to objects outside the pod (a ConfigMap, a claim) and may well be made by an expression.
-            let is_named_item = is_list_of_names(place);
-            for (key, value) in members {
-                let here = member(place, key);
-                if holds_expression(key) {
-                    sound = false;
-                    tell(
-                        here.clone(),
-                        "a key cannot hold an expression; only values can".into(),
-                    );
-                }
-                let written_out =
-                    NOT_TEXT.contains(&key.as_str()) || (key == "name" && is_named_item);
-                sound &= if written_out && !free {
-                    no_expression(value, &here, tell)
-                } else {
-                    plain(value, &here, FREE_MAPS.contains(&key.as_str()), tell)
-                };
-            }
-        }
-        Value::Array(values) => {
-            for (i, value) in values.iter().enumerate() {
-                sound &= plain(value, &item(place, i), false, tell);
-            }
-        }
-        _ => {}
-    }
-    sound
-}
-
-/// Whether `place` is an item of a list whose names are identities within the pod.
-fn is_list_of_names(place: &str) -> bool {
-    let Some((list, _)) = place
-        .strip_suffix(']')
-        .and_then(|place| place.rsplit_once('['))
-    else {
-        return false;
-    };
-    matches!(
-        list.rsplit('.').next().unwrap_or(list),
-        "env"
-            | "ports"
-            | "volumes"
-            | "volumeMounts"
-            | "volumeDevices"
-            | "initContainers"
-            | "resourceClaims"
-            | "claims"
-    )
-}
-
-fn no_expression(value: &Value, place: &str, tell: &mut Tell<'_>) -> bool {
-    match value {
-        Value::String(text) if holds_expression(text) => {
-            tell(
-                place.to_owned(),
-                "cannot hold an expression: names, enums, integers and booleans are written out"
-                    .into(),
-            );
-            false
-        }
-        Value::Array(values) => values
-            .iter()
-            .enumerate()
-            .fold(true, |sound, (i, value)| {
-                no_expression(value, &item(place, i), tell) && sound
-            }),
-        _ => true,
-    }
-}
-
-/// Reads `value` as Kubernetes' own type, for what is of the wrong type.
-fn typed<T: DeserializeOwned>(value: &Value, place: &str, tell: &mut Tell<'_>) {
-    // Quantities may be numbers, which the Rust types do not know.
-    let mut value = value.clone();
-    quantities_to_text(&mut value);
-    if let Err(error) = serde_json::from_value::<T>(value) {
-        tell(place.to_owned(), format!("does not fit Kubernetes' type: {error}"));
-    }
-}
-
-fn quantities_to_text(value: &mut Value) {
-    match value {
-        Value::Object(members) => {
-            for (key, value) in members {
-                match (key.as_str(), &mut *value) {
-                    ("limits" | "requests" | "overhead", Value::Object(quantities)) => {
-                        for quantity in quantities.values_mut().filter(|q| q.is_number()) {
-                            *quantity = Value::String(quantity.to_string());
-                        }
-                    }
-                    ("sizeLimit" | "divisor", Value::Number(number)) => {
-                        *value = Value::String(number.to_string());
-                    }
-                    _ => quantities_to_text(value),
-                }
-            }
-        }
-        Value::Array(values) => values.iter_mut().for_each(quantities_to_text),
-        _ => {}
-    }
+    object.get(field).and_then(Value::as_array).into_iter().flatten()
 }
 
 #[cfg(test)]
@@ -505,10 +299,7 @@ mod tests {
                 "livenessProbe" | "startupProbe" => json!({}),
                 _ => json!("main"),
             };
-            assert_eq!(
-                places(json!({field: value}), json!({})),
-                [format!("container.{field}")]
-            );
+            assert_eq!(places(json!({field: value}), json!({})), [format!("container.{field}")]);
         }
         assert_eq!(
             places(json!({"lifecycle": {"postStart": {}}}), json!({})),
@@ -533,9 +324,7 @@ mod tests {
     fn names_that_oncilla_uses_are_refused() {
         let init = |extra: Value| {
             let mut init = json!({"name": "a", "image": "i"});
-            init.as_object_mut()
-                .unwrap()
-                .extend(extra.as_object().unwrap().clone());
+            init.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
             json!({"spec": {"initContainers": [init]}})
         };
         for (what, container, template, expected) in [
@@ -643,76 +432,6 @@ mod tests {
             ),
         ] {
             assert_eq!(faults(container, template), [expected], "{what}");
-        }
-    }
-
-    #[test]
-    fn expressions_stand_in_values_only() {
-        let x = "$[[ params.x ]]";
-        for (container, template, place) in [
-            (json!({"env": [{"name": x}]}), json!({}), "container.env[0].name"),
-            (
-                json!({"volumeMounts": [{"name": x, "mountPath": "/x"}]}),
-                json!({}),
-                "container.volumeMounts[0].name",
-            ),
-            (
-                json!({"volumeMounts": [{"name": "v", "mountPath": x}]}),
-                json!({"spec": {"volumes": [{"name": "v"}]}}),
-                "container.volumeMounts[0].mountPath",
-            ),
-            (
-                json!({}),
-                json!({"spec": {"volumes": [{"name": x}]}}),
-                "podTemplate.spec.volumes[0].name",
-            ),
-            (
-                json!({}),
-                json!({"metadata": {"labels": {x: "y"}}}),
-                "podTemplate.metadata.labels['$[[ params.x ]]']",
-            ),
-            (
-                json!({"imagePullPolicy": x}),
-                json!({}),
-                "container.imagePullPolicy",
-            ),
-            (
-                json!({"ports": [{"containerPort": x}]}),
-                json!({}),
-                "container.ports[0].containerPort",
-            ),
-            (
-                json!({}),
-                json!({"spec": {"securityContext": {"supplementalGroups": [x]}}}),
-                "podTemplate.spec.securityContext.supplementalGroups[0]",
-            ),
-        ] {
-            assert_eq!(places(container, template), [place]);
-        }
-        // What is no expression may stand anywhere, and so may keys that are the user's own words.
-        assert_eq!(
-            faults(
-                json!({}),
-                json!({"metadata": {"labels": {"priority": x}}, "spec": {"nodeSelector": {"mode": x}}})
-            ),
-            [""; 0]
-        );
-        assert_eq!(
-            faults(json!({"env": [{"name": "A$$[[ x ]]"}]}), json!({})),
-            [""; 0]
-        );
-    }
-
-    #[test]
-    fn what_does_not_fit_kubernetes_types_is_a_fault() {
-        for (container, template, place) in [
-            (json!({"args": "x"}), json!({}), "container"),
-            (json!({"tty": "yes"}), json!({}), "container"),
-            (json!([]), json!({}), "container"),
-            (json!({}), json!({"spec": {"hostNetwork": 1}}), "podTemplate"),
-            (json!({}), json!("x"), "podTemplate"),
-        ] {
-            assert_eq!(places(container, template), [place]);
         }
     }
 

@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::fault::{Faults, near_miss};
+use super::fault::Faults;
 use super::place::member;
 
 /// An object of the spec and where it stands.
@@ -56,10 +56,7 @@ impl<'a> Object<'a> {
         match self.get(field)? {
             Value::String(text) => Some(text),
             other => {
-                faults.add(
-                    self.at(field),
-                    format!("must be text, and is {}", kind(other)),
-                );
+                faults.add(self.at(field), format!("must be text, and is {}", kind(other)));
                 None
             }
         }
@@ -70,10 +67,7 @@ impl<'a> Object<'a> {
         match self.get(field)? {
             Value::Array(items) => Some(items),
             other => {
-                faults.add(
-                    self.at(field),
-                    format!("must be a list, and is {}", kind(other)),
-                );
+                faults.add(self.at(field), format!("must be a list, and is {}", kind(other)));
                 None
             }
         }
@@ -84,7 +78,8 @@ impl<'a> Object<'a> {
     pub fn only(&self, known: &[&str], faults: &mut Faults) {
         for field in self.members.keys() {
             if !known.contains(&field.as_str()) {
-                let near = near_miss(field, known.iter().copied())
+                let near = faults
+                    .near_miss(field, known.iter().copied())
                     .map(|near| format!("; did you mean {near}?"))
                     .unwrap_or_default();
                 faults.add(

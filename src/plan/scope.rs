@@ -14,8 +14,8 @@ use crate::api::time::Time;
 use crate::api::words::StepPhase;
 use crate::expr::{Expr, ExprError, ExprErrorKind, Scope, Template, Tree};
 
-/// What an expression can read: `params`; `steps` with those in `names` (see [`StepPlan::reads`]); `run`, with startTime once the
-/// run has begun; `attempt` if its number is given.
+/// What a step's expressions can read: `params`; `steps` with those in `names` (see [`StepPlan::reads`]); `run`, with startTime once
+/// the run has begun; `attempt` if its number is given.
 pub fn scope(
     plan: &Plan,
     journal: &BTreeMap<String, Record>,
@@ -23,43 +23,49 @@ pub fn scope(
     start_time: Option<Time>,
     attempt: Option<i64>,
 ) -> Scope {
-    let steps: Map<String, Value> = names
-        .iter()
-        .map(|name| (name.clone(), step_value(journal.get(name))))
-        .collect();
-    let mut run = run_value(&plan.run);
-    if let (Some(start), Some(run)) = (start_time, run.as_object_mut()) {
-        run.insert("startTime".into(), start.to_string().into());
-    }
-    let scope = Scope::new()
-        .with("params", Arc::clone(&plan.inputs))
-        .with("steps", Value::Object(steps))
-        .with("run", run);
+    let scope = scope_with(plan, journal, names, run_at(plan, start_time));
     match attempt {
         Some(number) => scope.with("attempt", json!({"number": number})),
         None => scope,
     }
 }
 
-/// What `outputs` can read when the steps have ended: every step that they name, and how the run ends.
-pub fn scope_at_end(
+/// What `outputs` can read when the steps have ended: every step that they name, and how the run ends (`run.outcome`,
+/// `run.failedSteps`).
+pub fn scope_at_end(plan: &Plan, journal: &BTreeMap<String, Record>, start_time: Option<Time>, outcome: &str) -> Scope {
+    let failed = plan.steps.iter().filter(|step| {
+        let record = journal.get(&step.path);
+        record.is_some_and(|record| record.phase == StepPhase::Failed)
+    });
+    let failed: Vec<&str> = failed.map(|step| step.path.as_str()).collect();
+    let mut run = run_at(plan, start_time);
+    run.insert("outcome".into(), outcome.into());
+    run.insert("failedSteps".into(), failed.into());
+    scope_with(plan, journal, &plan.output_reads, run)
+}
+
+fn scope_with(
     plan: &Plan,
     journal: &BTreeMap<String, Record>,
-    start_time: Option<Time>,
-    outcome: &str,
+    names: &BTreeSet<String>,
+    run: Map<String, Value>,
 ) -> Scope {
-    let scope = scope(plan, journal, &plan.output_reads, start_time, None);
-    let mut run = scope.get("run").cloned().unwrap_or_default();
-    if let Some(run) = run.as_object_mut() {
-        let failed = plan.steps.iter().filter(|step| {
-            let record = journal.get(&step.path);
-            record.is_some_and(|record| record.phase == StepPhase::Failed)
-        });
-        let failed: Vec<&str> = failed.map(|step| step.path.as_str()).collect();
-        run.insert("outcome".into(), outcome.into());
-        run.insert("failedSteps".into(), json!(failed));
+    let steps: Map<String, Value> = names
+        .iter()
+        .map(|name| (name.clone(), step_value(journal.get(name))))
+        .collect();
+    Scope::new()
+        .with("params", Arc::clone(&plan.inputs))
+        .with("steps", Value::Object(steps))
+        .with("run", Value::Object(run))
+}
+
+fn run_at(plan: &Plan, start_time: Option<Time>) -> Map<String, Value> {
+    let mut run = run_value(&plan.run);
+    if let Some(start) = start_time {
+        run.insert("startTime".into(), start.to_string().into());
     }
-    scope.with("run", run)
+    run
 }
 
 /// A step as expressions read it. `output` exists only if the step has succeeded, so that reading it is an error otherwise.
@@ -103,7 +109,7 @@ impl StepPlan {
         match when.eval(scope)? {
             Value::Bool(wanted) => Ok(wanted),
             other => Err(bad_result(format!(
-                "when must give true or false, and gives {}",
+                "must give true or false, and gives {}",
                 shown(&other)
             ))),
         }
@@ -111,12 +117,12 @@ impl StepPlan {
 
     /// The longest time of an attempt in milliseconds.
     pub fn timeout_ms(&self, scope: &Scope) -> Result<Option<i64>, ExprError> {
-        limit(self.timeout.as_ref(), "timeout", scope)
+        limit(self.timeout.as_ref(), scope)
     }
 
     /// The longest time from an attempt's record to its container's start in milliseconds.
     pub fn start_timeout_ms(&self, scope: &Scope) -> Result<Option<i64>, ExprError> {
-        limit(self.start_timeout.as_ref(), "startTimeout", scope)
+        limit(self.start_timeout.as_ref(), scope)
     }
 
     /// Most attempts that count; at least 1.
@@ -129,7 +135,7 @@ impl StepPlan {
         match value.as_i64() {
             Some(number) if number >= 1 => Ok(number),
             _ => Err(bad_result(format!(
-                "retry.maxAttempts must give an integer of at least 1, and gives {}",
+                "must give an integer of at least 1, and gives {}",
                 shown(&value)
             ))),
         }
@@ -138,9 +144,9 @@ impl StepPlan {
     /// What the wait between two attempts is made of.
     pub fn backoff(&self, scope: &Scope) -> Result<Backoff, ExprError> {
         Ok(Backoff {
-            initial: millis(&self.backoff.initial, "retry.backoff.initial", scope)?,
+            initial: millis(&self.backoff.initial, "initial ", scope)?,
             factor: self.backoff.factor,
-            max: millis(&self.backoff.max, "retry.backoff.max", scope)?,
+            max: millis(&self.backoff.max, "max ", scope)?,
             jitter_percent: self.backoff.jitter_percent,
         })
     }
@@ -158,17 +164,10 @@ impl StepPlan {
         ))
     }
 
-    fn render_tree(
-        &self,
-        field: &str,
-        tree: &Tree,
-        scope: &Scope,
-    ) -> Result<Value, (String, ExprError)> {
+    fn render_tree(&self, field: &str, tree: &Tree, scope: &Scope) -> Result<Value, (String, ExprError)> {
         tree.render(scope)
             .map_err(|(path, error)| (self.origins.of(&inside(field, &path)), error))
-            .and_then(|value| {
-                texts(tree, value, field).map_err(|(place, error)| (self.origins.of(&place), error))
-            })
+            .and_then(|value| texts(tree, value, field).map_err(|(place, error)| (self.origins.of(&place), error)))
     }
 }
 
@@ -209,10 +208,7 @@ fn is_port(place: &str) -> bool {
 }
 
 /// The text that a string field gets from an expression. `source` is the expression, for the message.
-pub(super) fn text_of<'a>(
-    value: Value,
-    source: impl FnOnce() -> Option<&'a str>,
-) -> Result<String, ExprError> {
+pub(super) fn text_of<'a>(value: Value, source: impl FnOnce() -> Option<&'a str>) -> Result<String, ExprError> {
     match value {
         Value::String(text) => Ok(text),
         Value::Number(_) | Value::Bool(_) => Ok(value.to_string()),
@@ -231,18 +227,15 @@ pub(super) fn text_of<'a>(
     }
 }
 
-fn limit(
-    plan: Option<&DurationPlan>,
-    field: &str,
-    scope: &Scope,
-) -> Result<Option<i64>, ExprError> {
-    match plan.map(|plan| millis(plan, field, scope)).transpose()? {
-        Some(0) => Err(bad_result(format!("{field} must be longer than 0"))),
+fn limit(plan: Option<&DurationPlan>, scope: &Scope) -> Result<Option<i64>, ExprError> {
+    match plan.map(|plan| millis(plan, "", scope)).transpose()? {
+        Some(0) => Err(bad_result("must be longer than 0".into())),
         limit => Ok(limit),
     }
 }
 
-fn millis(plan: &DurationPlan, field: &str, scope: &Scope) -> Result<i64, ExprError> {
+/// `what` is said before the message of an error.
+fn millis(plan: &DurationPlan, what: &str, scope: &Scope) -> Result<i64, ExprError> {
     let expr: &Expr = match plan {
         DurationPlan::Fixed(millis) => return Ok(*millis),
         DurationPlan::Expr(expr) => expr,
@@ -250,7 +243,7 @@ fn millis(plan: &DurationPlan, field: &str, scope: &Scope) -> Result<i64, ExprEr
     let value = expr.eval(scope)?;
     value.as_str().and_then(duration::parse).ok_or_else(|| {
         bad_result(format!(
-            "{field} must give a duration ({}), and gives {}",
+            "{what}must give a duration ({}), and gives {}",
             duration::FORM,
             shown(&value)
         ))

@@ -1,1 +1,0 @@
-//! What a spec gives: a plan, or all of its faults.
