@@ -78,8 +78,21 @@ const MATCH_BYTE: u64 = 20;
 const COMPILE: u64 = 1_000;
 const COMPILE_BYTE: u64 = 100;
 
-/// Computes the cost of `root` in `scope`.
-pub(super) fn cost(root: &IdedExpr, refs: &Refs, scope: &Scope) -> Cost {
+/// What an evaluation costs on the way to its result, and how large the result can be.
+pub(super) struct Bound {
+    way: Cost,
+    /// JSON bytes with a comma.
+    pub(super) result: u64,
+}
+
+impl Bound {
+    pub(super) fn cost(&self) -> Cost {
+        self.way.plus(built(self.result))
+    }
+}
+
+/// Computes the bound of `root` in `scope`.
+pub(super) fn bound(root: &IdedExpr, refs: &Refs, scope: &Scope) -> Bound {
     let derived = Derived::default();
     let estimator = Estimator {
         scope,
@@ -100,10 +113,10 @@ pub(super) fn cost(root: &IdedExpr, refs: &Refs, scope: &Scope) -> Cost {
         })
         .sum();
     let (result, cost) = estimator.node(root);
-    cost.plus(Cost {
-        steps: (inputs + 1) / BYTES_A_STEP + result.bytes / BYTES_A_STEP,
-        bytes: result.bytes,
-    })
+    Bound {
+        way: cost.plus(Cost::steps(inputs / BYTES_A_STEP)),
+        result: result.bytes,
+    }
 }
 
 /// Values that the estimate itself computes, to know them as well as inputs: documents read by `fromJson`, parts made by `split`.

@@ -8,16 +8,16 @@ use std::sync::Arc;
 
 use super::error::{ExprError, ExprErrorKind, Resource, shorten};
 use super::scope::Scope;
-use super::{Cost, LIMITS, Parsed, ast, bound, functions, values};
+use super::{Cost, LIMITS, Parsed, ast, functions, values};
 
-/// Evaluates `parsed`. It needs the stack that [`with_stack`](super::with_stack) gives.
+/// Evaluates `parsed`. It needs the stack that `parsed` says.
 pub(super) fn evaluate(
     parsed: &Parsed,
     scope: &Scope,
     spent: &mut Cost,
 ) -> Result<Value, ExprError> {
     check_names(parsed, scope)?;
-    *spent = spent.plus(bound::cost(&parsed.root, &parsed.refs, scope));
+    *spent = spent.plus(parsed.bound(scope).cost());
     check_cost(*spent)?;
 
     let mut context = Context::with_env(Arc::clone(functions::environment()));

@@ -55,16 +55,24 @@ pub struct Expr {
 
 struct Parsed {
     source: String,
+    /// The stack that the expression takes, in bytes.
+    stack: usize,
     root: IdedExpr,
     places: SourceInfo,
     refs: Refs,
+}
+
+impl Parsed {
+    fn bound(&self, scope: &Scope) -> bound::Bound {
+        bound::bound(&self.root, &self.refs, scope)
+    }
 }
 
 impl Drop for Parsed {
     /// A long chain is a deep tree, and dropping a tree recurses.
     fn drop(&mut self) {
         let root = std::mem::take(&mut self.root);
-        with_stack(move || drop(root));
+        stack::enough(self.stack, move || drop(root));
     }
 }
 
@@ -76,7 +84,7 @@ impl Expr {
     /// When the text is too long, is not CEL, calls a function in a form it does not have, or holds a pattern that is not valid.
     /// Names and functions that do not exist are no error here: [`Expr::refs`] has them, so that the caller can say what was meant.
     pub fn parse(source: &str) -> Result<Self, ExprError> {
-        with_stack(|| syntax::parse(source))
+        syntax::parse(source)
     }
 
     /// The source, without the white space around it.
@@ -90,7 +98,7 @@ impl Expr {
 
     /// The upper bound on what an evaluation in `scope` uses up.
     pub fn cost(&self, scope: &Scope) -> Cost {
-        with_stack(|| bound::cost(&self.inner.root, &self.inner.refs, scope))
+        stack::enough(self.inner.stack, || self.inner.bound(scope).cost())
     }
 
     /// Evaluates the expression. The same scope gives the same result, to the byte.
@@ -105,8 +113,10 @@ impl Expr {
 
     /// Evaluates the expression as one of several that share the limits: `spent` is what the earlier ones may have used up.
     fn eval_within(&self, scope: &Scope, spent: &mut Cost) -> Result<Value, ExprError> {
-        with_stack(|| eval::evaluate(&self.inner, scope, spent))
-            .map_err(|error| error.moved(self.start))
+        stack::enough(self.inner.stack, || {
+            eval::evaluate(&self.inner, scope, spent)
+        })
+        .map_err(|error| error.moved(self.start))
     }
 
     fn starting_at(mut self, start: usize) -> Self {

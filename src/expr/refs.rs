@@ -167,11 +167,11 @@ impl<'a> Collector<'a> {
     }
 
     fn name(&mut self, node: &IdedExpr, name: &'a str) -> Result<(), ExprError> {
-        if name.starts_with('.') {
+        if let Some(name) = name.strip_prefix('.') {
             return Err(self.fault(
                 ExprErrorKind::Syntax,
                 node,
-                format!("a name cannot begin with a dot: write {}", &name[1..]),
+                format!("a name cannot begin with a dot: write {name}"),
             ));
         }
         let is_type = name == "type" || TYPES.contains(&name);

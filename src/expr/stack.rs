@@ -1,13 +1,50 @@
-//! Room on the stack. The parser and the evaluator recurse as deep as an expression is nested or long, and a debug build needs a few
-//! kilobytes for each level, more than a thread of the runtime has.
+//! Room on the stack. The parser and the evaluator recurse as deep as an expression is nested or long; a debug build takes up to
+//! 200 KiB for a bracket, far more than a thread of the runtime has for an expression within the limits. Making a stack costs a few
+//! system calls, so a short expression runs on the thread's own when that is large enough.
 
-/// What is always there when `work` runs.
-const NEEDED: usize = 16 << 20;
+/// What is always taken: documents of the depth that the API server stores are walked in it too.
+const BASE: usize = 768 << 10;
 
-/// What is made when it is not: enough for calls inside calls to find it there.
-const MADE: usize = 32 << 20;
+/// What a bracket within brackets takes, and what an operator, a dot or a comma takes. Measured, and rounded up.
+const BRACKET: usize = 192 << 10;
+const SIGN: usize = 48 << 10;
 
-/// Runs `work` with at least 16 MiB of stack. Calls nest without cost, so callers that handle many expressions wrap all of them.
+/// The parser refuses more brackets within brackets than this.
+const DEEPEST: usize = 100;
+
+/// An optimised build needs a small part of what a debug build needs.
+const PART: usize = if cfg!(debug_assertions) { 1 } else { 8 };
+
+/// What [`with_stack`] makes sure of.
+const BATCH: usize = 16 << 20;
+
+/// The bytes of stack that are enough to parse, evaluate and drop an expression.
+pub(super) fn needed(source: &str) -> usize {
+    let (mut depth, mut deepest, mut signs) = (0usize, 0usize, 0usize);
+    for byte in source.bytes() {
+        match byte {
+            b'(' | b'[' | b'{' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+                signs += 1;
+            }
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            _ if byte.is_ascii_punctuation() => signs += 1,
+            // The operator `in` has none but spaces around it.
+            b' ' => signs += 1,
+            _ => {}
+        }
+    }
+    (BASE + deepest.min(DEEPEST) * BRACKET + signs * SIGN) / PART
+}
+
+/// Runs `work` with `bytes` of stack.
+pub(super) fn enough<R>(bytes: usize, work: impl FnOnce() -> R) -> R {
+    stacker::maybe_grow(bytes, bytes + (64 << 10), work)
+}
+
+/// Runs `work` with at least 16 MiB of stack. Every function here makes room for itself; a caller that handles thousands of
+/// expressions at once wraps all of them, so that room is made once.
 pub fn with_stack<R>(work: impl FnOnce() -> R) -> R {
-    stacker::maybe_grow(NEEDED, MADE, work)
+    stacker::maybe_grow(BATCH, BATCH * 2, work)
 }

@@ -4,9 +4,9 @@ use cel::ParseError;
 use std::sync::Arc;
 
 use super::error::{ExprError, ExprErrorKind, shorten};
-use super::{Expr, MAX_SOURCE, Parsed, ast, functions, refs};
+use super::{Expr, MAX_SOURCE, Parsed, ast, functions, refs, stack};
 
-/// Reads `source`. It needs the stack that [`with_stack`](super::with_stack) gives.
+/// Reads `source`.
 pub(super) fn parse(source: &str) -> Result<Expr, ExprError> {
     let characters = source.chars().count();
     if characters > MAX_SOURCE {
@@ -25,20 +25,28 @@ pub(super) fn parse(source: &str) -> Result<Expr, ExprError> {
     if trimmed.is_empty() {
         return Err(ExprError::new(ExprErrorKind::Syntax, "the expression is empty").at(0));
     }
+    let stack = stack::needed(trimmed);
+    stack::enough(stack, || read(trimmed, stack))
+        .map_err(|error| error.moved(start))
+        .map(|parsed| Expr {
+            inner: Arc::new(parsed),
+            start,
+        })
+}
+
+fn read(source: &str, stack: usize) -> Result<Parsed, ExprError> {
     let (mut root, places) = functions::environment()
         .parser()
-        .parse_with_source_info(trimmed)
-        .map_err(|errors| complaint(trimmed, &errors.errors).moved(start))?;
-    let refs = refs::collect(&root, &places).map_err(|error| error.moved(start))?;
+        .parse_with_source_info(source)
+        .map_err(|errors| complaint(source, &errors.errors))?;
+    let refs = refs::collect(&root, &places)?;
     ast::rewrite(&mut root);
-    Ok(Expr {
-        inner: Arc::new(Parsed {
-            source: trimmed.to_owned(),
-            root,
-            places,
-            refs,
-        }),
-        start,
+    Ok(Parsed {
+        source: source.to_owned(),
+        stack,
+        root,
+        places,
+        refs,
     })
 }
 

@@ -236,11 +236,7 @@ fn closing(text: &str, start: usize, opened: usize) -> Result<usize, ExprError> 
 }
 
 fn is_raw(word: &[u8]) -> bool {
-    match word {
-        [b'r' | b'R'] => true,
-        [b'b' | b'B', b'r' | b'R'] => true,
-        _ => false,
-    }
+    matches!(word, [b'r' | b'R'] | [b'b' | b'B', b'r' | b'R'])
 }
 
 fn unopened(bracket: char, at: usize) -> ExprError {

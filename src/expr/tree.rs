@@ -6,7 +6,10 @@ use serde_json::{Map, Value};
 
 use super::error::ExprError;
 use super::scope::Scope;
-use super::{Cost, Expr, Template, with_stack};
+use super::{Cost, Expr, Template, stack};
+
+/// Enough for documents as deep as the API server and our readers of JSON and YAML let through.
+const STACK: usize = 1 << 20;
 
 /// A JSON document read by the one rule: every string in it is a template, its keys are not. What is constant is kept as it is.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +29,7 @@ impl Tree {
     /// All faults, each with the path of its string: `container.env[0].value`, `labels['app.kubernetes.io/name']`, and empty when the
     /// document is the string.
     pub fn parse(document: &Value) -> Result<Self, Vec<(String, ExprError)>> {
-        with_stack(|| {
+        stack::enough(STACK, || {
             let mut faults = Vec::new();
             let tree = read(document, &mut String::new(), &mut faults);
             if faults.is_empty() {
@@ -47,7 +50,9 @@ impl Tree {
     ///
     /// The first fault, with the path of its string and offsets in that string.
     pub fn render(&self, scope: &Scope) -> Result<Value, (String, ExprError)> {
-        with_stack(|| fill(self, scope, &mut Cost::default(), &mut String::new()))
+        stack::enough(STACK, || {
+            fill(self, scope, &mut Cost::default(), &mut String::new())
+        })
     }
 
     /// All expressions, in the document's order, with the paths of their strings.

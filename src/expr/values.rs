@@ -99,16 +99,21 @@ pub(super) fn to_json(value: &dyn Val) -> Result<Value, String> {
         return list.inner().iter().map(|item| to_json(&**item)).collect();
     }
     if let Some(map) = value.downcast_ref::<CelMap>() {
-        let mut fields = BTreeMap::new();
+        // In order, so that of several faults the same one is told every time.
+        let mut sorted = BTreeMap::new();
         for (key, value) in map.inner() {
             let CelMapKey::String(key) = key else {
                 return Err(
                     "a map with keys that are not text is no JSON; use string(key)".to_owned(),
                 );
             };
-            fields.insert(key.inner().to_owned(), to_json(&**value)?);
+            sorted.insert(key.inner(), value);
         }
-        return Ok(Value::Object(Map::from_iter(fields)));
+        let mut fields = Map::new();
+        for (key, value) in sorted {
+            fields.insert(key.to_owned(), to_json(&**value)?);
+        }
+        return Ok(Value::Object(fields));
     }
     Err(if value.downcast_ref::<CelOptional>().is_some() {
         "an optional value is no JSON; end it with .orValue(…)".to_owned()
