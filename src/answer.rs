@@ -69,7 +69,8 @@ fn refusal(status: &Status) -> Answer {
         .map(|seconds| Duration::from_secs(seconds.into()));
 
     // Too large is too large, whoever says it; sending it again does not make it smaller.
-    if status.code == 413 || status.message.contains("etcdserver: request is too large") {
+    let too_large = status.code >= 500 && status.message.contains("request is too large");
+    if status.code == 413 || too_large {
         return Answer::Invalid { message };
     }
     if status.reason == NOT_A_STATUS {
@@ -242,7 +243,8 @@ pub fn effect(answer: Answer) -> EffectMeaning {
 /// Most characters of a message.
 pub const MESSAGE_CHARS: usize = 300;
 
-/// `text` in one line: white space and control characters become single spaces; what is too long ends in an ellipsis.
+/// `text` in one line: white space and control characters become single spaces. What is too long loses its middle: the API
+/// server quotes whole objects there, and says last what is wrong with them.
 pub fn one_line(text: &str) -> String {
     let mut line = String::new();
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
@@ -254,13 +256,12 @@ pub fn one_line(text: &str) -> String {
         }
         line.push_str(word);
     }
-    if let Some((cut, _)) = line.char_indices().nth(MESSAGE_CHARS) {
-        let keep = line[..cut]
-            .char_indices()
-            .next_back()
-            .map_or(0, |(last, _)| last);
-        line.truncate(keep);
-        line.push('…');
+    let chars = line.chars().count();
+    if chars > MESSAGE_CHARS {
+        let half = MESSAGE_CHARS / 2;
+        let head: String = line.chars().take(half - 1).collect();
+        let tail: String = line.chars().skip(chars - half).collect();
+        line = format!("{head}…{tail}");
     }
     line
 }

@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::collections::HashSet;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, pin_mut};
@@ -13,9 +15,10 @@ use oncilla::answer::{Answer, CommitMeaning, CreateMeaning, EffectMeaning};
 use oncilla::answer::{classify, commit, create, effect};
 use oncilla::client::meter::{Key, Meter, Outcome};
 use oncilla::client::request::Verb;
-use oncilla::client::{Options, connect, read, write};
+use oncilla::client::{Options, connect, connect_through, read, write};
 use serde_json::{Value, json};
 
+use support::faults::{Fault, Faults};
 use support::gate::Gate;
 use support::scripted::{Reply, Scripted};
 
@@ -129,9 +132,16 @@ async fn a_watch_outlives_the_deadline() {
 #[tokio::test]
 async fn a_throttled_request_is_not_repeated_behind_our_back() {
     for code in [429, 503, 504] {
-        let server =
-            Scripted::start(move |_, _| Reply::Answer(code, &["retry-after: 0"], "later".into()))
-                .await;
+        // Whoever came again would be let in.
+        let turned_away = Mutex::new(HashSet::new());
+        let server = Scripted::start(move |_, request| {
+            let asked = (request.method.clone(), request.path.clone());
+            match turned_away.lock().unwrap().insert(asked) {
+                true => Reply::Answer(code, &["retry-after: 0"], "later".into()),
+                false => Reply::json(200, json!({})),
+            }
+        })
+        .await;
         let (client, meter) = client(&server, LONG).await;
 
         // kube's own typed calls go through the same client.
@@ -375,4 +385,52 @@ async fn a_live_list_is_read_to_its_end() {
         paths,
         [first.to_string(), format!("{first}&continue=a%3Db")]
     );
+}
+
+/// The faults that later tests inject lie where the wire is: below the deadline and the meter.
+#[tokio::test]
+async fn injected_faults_look_like_the_network() {
+    let server = Scripted::start(|_, _| Reply::json(200, json!({}))).await;
+    let faults = Faults::default();
+    let options = Options {
+        config: Some(server.config()),
+        deadline: SHORT,
+    };
+    let (client, meter) = connect_through(options, &faults).await.unwrap();
+    let create = async || write::create_job(&client, "shop", &json!({})).await;
+    let is_create = |asked: &oncilla::client::request::Request| asked.verb == Verb::Create;
+
+    faults.inject(1, Fault::NotSent, is_create);
+    faults.inject(1, Fault::Refused(503, "ServiceUnavailable"), is_create);
+    faults.inject(1, Fault::AnswerLost, is_create);
+    faults.inject(1, Fault::Silence, is_create);
+    let mut reached = Vec::new();
+    for _ in 0..4 {
+        let answer = classify(&create().await);
+        assert!(matches!(answer, Answer::Unknown { .. }), "{answer:?}");
+        reached.push(server.seen().len());
+    }
+    assert_eq!(reached, [0, 0, 1, 2], "what reaches the server");
+    assert_eq!(faults.left(), 0);
+    let ends: Vec<(Outcome, u64)> = meter
+        .snapshot()
+        .iter()
+        .map(|(key, n)| (key.outcome, *n))
+        .collect();
+    let expected = [
+        (Outcome::ServerError, 1),
+        (Outcome::Timeout, 1),
+        (Outcome::Error, 2),
+    ];
+    assert_eq!(ends, expected);
+
+    // Held back beyond its deadline it arrives all the same, late.
+    let gate = Gate::closed();
+    faults.inject(1, Fault::HeldBack(gate.clone()), is_create);
+    assert!(matches!(classify(&create().await), Answer::Unknown { .. }));
+    assert_eq!(server.seen().len(), 2);
+    gate.open();
+    server.received(3).await;
+
+    assert_eq!(classify(&create().await), Answer::Acknowledged);
 }

@@ -204,12 +204,16 @@ async fn a_stopped_step_says_that_it_was_told_to() {
     let (client, _) = cluster.client().await;
     let namespace = cluster.namespace("stopped").await;
     let gate = Gate::closed();
-    let _kubelet = Kubelet::start(cluster.admin.clone(), &namespace.name)
+    let kubelet = Kubelet::start(cluster.admin.clone(), &namespace.name)
         .story("lazy", Story::hang().when_stopped(0, "partial"))
         .story("shot", Story::pod_deleted())
-        .story("early", Story::succeed("done").held_by(&gate));
+        .story(
+            "early",
+            Story::succeed("done").held_by(&gate).unaware_of_deletion(),
+        );
     let uid = begin(&client, &namespace, "lazy").await;
     begin(&client, &namespace, "shot").await;
+    begin(&client, &namespace, "early").await;
 
     // Closed by its Job's deadline: the Job controller deletes the pod.
     wait_for("lazy is Running", async || {
@@ -234,6 +238,30 @@ async fn a_stopped_step_says_that_it_was_told_to() {
     }
     let lazy = pod(&client, &namespace, "lazy").await.unwrap();
     assert_eq!(main_state(&lazy)["terminated"]["message"], "partial");
+
+    // One that had finished before the kubelet knew of the deletion says so by the generation.
+    gate.reached(1).await;
+    let running = pod(&client, &namespace, "early").await.unwrap();
+    let (name, uid) = (
+        running.metadata.name.unwrap(),
+        running.metadata.uid.unwrap(),
+    );
+    write::delete_pod(&client, &namespace.name, &name, &uid)
+        .await
+        .unwrap();
+    gate.open();
+    wait_for("early has succeeded", async || {
+        let pod = pod(&client, &namespace, "early").await.ok_or("no pod")?;
+        (phase(&pod) == "Succeeded")
+            .then_some(())
+            .ok_or(phase(&pod).to_string())
+    })
+    .await;
+    let early = pod(&client, &namespace, "early").await.unwrap();
+    assert!(early.metadata.deletion_timestamp.is_some());
+    assert_eq!(early.metadata.generation, Some(2));
+    assert_eq!(early.status.unwrap().observed_generation, Some(1));
+    assert_eq!(kubelet.ledger().len(), 3);
 
     // Released, it goes.
     let (name, uid) = (lazy.metadata.name.unwrap(), lazy.metadata.uid.unwrap());

@@ -14,10 +14,13 @@ pub mod write;
 
 use std::time::Duration;
 
-use http::HeaderValue;
 use http::header::USER_AGENT;
-use kube::client::ClientBuilder;
+use http::{HeaderValue, Request, Response};
+use kube::client::{Body, ClientBuilder, DynBody};
 use kube::{Client, Config};
+use tower::layer::util::Identity;
+use tower::util::BoxService;
+use tower::{BoxError, Layer, Service};
 
 pub use deadline::DeadlineExceeded;
 pub use meter::Meter;
@@ -54,6 +57,21 @@ pub enum Error {
 
 /// A client, and the meter that counts what it sends. Nothing is sent yet.
 pub async fn connect(options: Options) -> Result<(Client, Meter), Error> {
+    connect_through(options, &Identity::new()).await
+}
+
+/// kube's own part of a client: authentication, TLS and HTTP.
+pub type Transport = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
+
+/// The same with `below` between kube's own part and ours: where the wire is, for faults.
+pub async fn connect_through<L>(options: Options, below: &L) -> Result<(Client, Meter), Error>
+where
+    L: Layer<Transport>,
+    L::Service: Service<Request<Body>, Response = Response<Box<DynBody>>, Error = BoxError>
+        + Send
+        + 'static,
+    <L::Service as Service<Request<Body>>>::Future: Send + 'static,
+{
     let mut config = match options.config {
         Some(config) => config,
         None => Config::infer().await.map_err(Error::NoCluster)?,
@@ -70,6 +88,7 @@ pub async fn connect(options: Options) -> Result<(Client, Meter), Error> {
     let meter = Meter::default();
     let client = ClientBuilder::try_from(config)
         .map_err(Error::BadConfig)?
+        .with_layer(below)
         .with_layer(&deadline::DeadlineLayer::new(options.deadline))
         .with_layer(&meter.layer())
         .build();

@@ -261,6 +261,16 @@ struct Actor {
     uid: String,
 }
 
+/// What the kubelet knows of a pod that it has accepted.
+struct Run {
+    part: Part,
+    start_time: Timestamp,
+    /// When the pod's own deadline ends it.
+    ends_at: Option<tokio::time::Instant>,
+    /// The generation that it was accepted with.
+    generation: i64,
+}
+
 /// Why a container goes no further.
 enum Stop {
     Deleted,
@@ -299,55 +309,56 @@ impl Actor {
         let terse = *self.shared.terse.lock().unwrap() && part.obstacle.is_none();
         self.schedule(&part).await?;
 
-        let start_time = Timestamp::now();
         let pod = self.when(is_bound).await?;
         let deadline = pod.spec.as_ref().and_then(|s| s.active_deadline_seconds);
-        let ends_at = deadline.map(|seconds| {
-            tokio::time::Instant::now() + Duration::from_secs(seconds.unsigned_abs())
-        });
+        let run = Run {
+            part,
+            start_time: Timestamp::now(),
+            ends_at: deadline.map(|seconds| {
+                tokio::time::Instant::now() + Duration::from_secs(seconds.unsigned_abs())
+            }),
+            generation: pod.metadata.generation.unwrap_or(1),
+        };
         if !terse {
-            self.report(start_time, "Pending", &waiting("ContainerCreating", ""))
+            self.report(&run, "Pending", &waiting("ContainerCreating", ""))
                 .await?;
         }
-        if let Some(stop) = self.obstacle(&part, start_time, ends_at).await? {
-            self.end(start_time, None, &stop, &part).await?;
+        if let Some(stop) = self.obstacle(&run).await? {
+            self.end(&run, None, &stop).await?;
             return self.let_go().await;
         }
 
         let execution = self.execution(&self.now());
         self.record(&execution);
         let started = Timestamp::now();
-        let end = match &part.end {
+        let end = match &run.part.end {
             End::Compute(f) => {
                 let (code, message) = f(&execution);
                 End::Exit(code, message)
             }
             end => end.clone(),
         };
-        let at_once = part.hold.is_none() && !matches!(end, End::Never | End::PodDeleted);
+        let at_once = run.part.hold.is_none() && !matches!(end, End::Never | End::PodDeleted);
         if !(terse && at_once) {
-            self.report(start_time, "Running", &State::Running { started })
+            self.report(&run, "Running", &State::Running { started })
                 .await?;
         }
-        let stopped = match (&part.hold, &end) {
-            (Some(gate), _) => self.stopped_before(gate.pass(), ends_at).await?,
-            (None, _) => None,
-        };
+        let mut stopped = None;
+        if let Some(gate) = &run.part.hold {
+            stopped = self.stopped_before(&run, gate.pass()).await?;
+        }
         if stopped.is_none() && matches!(end, End::PodDeleted) {
             let body = json!({"preconditions": {"uid": self.uid}});
             self.shared
                 .send(Method::DELETE, &self.path, JSON, body)
                 .await;
         }
-        let stopped = match (stopped, &end) {
-            (None, End::Never | End::PodDeleted) => {
-                self.stopped_before(std::future::pending(), ends_at).await?
-            }
-            (stopped, _) => stopped,
-        };
+        if stopped.is_none() && matches!(end, End::Never | End::PodDeleted) {
+            stopped = self.stopped_before(&run, std::future::pending()).await?;
+        }
         match stopped {
-            Some(stop) => self.end(start_time, Some(started), &stop, &part).await?,
-            None => self.exit(start_time, started, &end).await?,
+            Some(stop) => self.end(&run, Some(started), &stop).await?,
+            None => self.exit(&run, started, &end).await?,
         }
         self.let_go().await
     }
@@ -413,13 +424,8 @@ impl Actor {
     }
 
     /// Reports what keeps the container from starting until it is gone, or the pod is stopped.
-    async fn obstacle(
-        &self,
-        part: &Part,
-        start_time: Timestamp,
-        ends_at: Option<tokio::time::Instant>,
-    ) -> Result<Option<Stop>, PodGone> {
-        let Some(obstacle) = &part.obstacle else {
+    async fn obstacle(&self, run: &Run) -> Result<Option<Stop>, PodGone> {
+        let Some(obstacle) = &run.part.obstacle else {
             return Ok(None);
         };
         let reasons: &[&'static str] = match obstacle.kind {
@@ -428,43 +434,37 @@ impl Actor {
             ObstacleKind::ConfigMissing => &["CreateContainerConfigError"],
         };
         for &reason in reasons {
-            self.report(start_time, "Pending", &waiting(reason, &obstacle.message))
+            self.report(run, "Pending", &waiting(reason, &obstacle.message))
                 .await?;
         }
         match &obstacle.until {
-            Some(gate) => self.stopped_before(gate.pass(), ends_at).await,
-            None => self.stopped_before(std::future::pending(), ends_at).await,
+            Some(gate) => self.stopped_before(run, gate.pass()).await,
+            None => self.stopped_before(run, std::future::pending()).await,
         }
     }
 
     /// None if `done` comes first.
     async fn stopped_before(
         &self,
+        run: &Run,
         done: impl Future<Output = ()>,
-        ends_at: Option<tokio::time::Instant>,
     ) -> Result<Option<Stop>, PodGone> {
         let deadline = async {
-            match ends_at {
+            match run.ends_at {
                 Some(at) => tokio::time::sleep_until(at).await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
             () = done => Ok(None),
-            pod = self.when(is_deleted) => pod.map(|_| Some(Stop::Deleted)),
+            pod = self.when(|pod| is_deleted(pod) && !run.part.unaware) => pod.map(|_| Some(Stop::Deleted)),
             () = deadline => Ok(Some(Stop::DeadlineExceeded)),
         }
     }
 
     /// The container was stopped; one that never started leaves nothing that the kubelet could find.
-    async fn end(
-        &self,
-        start_time: Timestamp,
-        started: Option<Timestamp>,
-        stop: &Stop,
-        part: &Part,
-    ) -> Result<(), PodGone> {
-        let (code, message) = &part.when_stopped;
+    async fn end(&self, run: &Run, started: Option<Timestamp>, stop: &Stop) -> Result<(), PodGone> {
+        let (code, message) = &run.part.when_stopped;
         let main = match started {
             None => State::Lost,
             Some(started) => terminated(*code, message, started),
@@ -479,15 +479,10 @@ impl Actor {
             Stop::Deleted if succeeded => ("Succeeded", "", ""),
             Stop::Deleted => ("Failed", "", ""),
         };
-        self.write(start_time, phase, reason, message, &main).await
+        self.write(run, phase, reason, message, &main).await
     }
 
-    async fn exit(
-        &self,
-        start_time: Timestamp,
-        started: Timestamp,
-        end: &End,
-    ) -> Result<(), PodGone> {
+    async fn exit(&self, run: &Run, started: Timestamp, end: &End) -> Result<(), PodGone> {
         let (phase, main) = match end {
             End::Exit(0, message) => ("Succeeded", terminated(0, message, started)),
             End::Exit(code, message) => ("Failed", terminated(*code, message, started)),
@@ -502,21 +497,16 @@ impl Actor {
                 unreachable!("ends by being stopped, or was computed before")
             }
         };
-        self.write(start_time, phase, "", "", &main).await
+        self.write(run, phase, "", "", &main).await
     }
 
-    async fn report(
-        &self,
-        start_time: Timestamp,
-        phase: &'static str,
-        main: &State,
-    ) -> Result<(), PodGone> {
-        self.write(start_time, phase, "", "", main).await
+    async fn report(&self, run: &Run, phase: &'static str, main: &State) -> Result<(), PodGone> {
+        self.write(run, phase, "", "", main).await
     }
 
     async fn write(
         &self,
-        start_time: Timestamp,
+        run: &Run,
         phase: &'static str,
         reason: &'static str,
         message: &str,
@@ -525,8 +515,11 @@ impl Actor {
         let pod = self.now();
         let status = Status {
             pod: &pod,
-            generation: pod.metadata.generation.unwrap_or(1),
-            start_time,
+            generation: match run.part.unaware {
+                true => run.generation,
+                false => pod.metadata.generation.unwrap_or(1),
+            },
+            start_time: run.start_time,
             phase,
             reason,
             message,

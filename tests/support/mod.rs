@@ -1,9 +1,10 @@
-//! What integration tests share: a real control plane, a simulated kubelet, and a scripted API server on loopback.
+//! What integration tests share: a real control plane, a simulated kubelet, faults, and a scripted API server on loopback.
 //!
 //! Every test file compiles this tree for itself and uses a part of it, so unused code here says nothing.
 #![allow(dead_code)]
 
 pub mod cluster;
+pub mod faults;
 pub mod gate;
 pub mod install;
 pub mod kubelet;

@@ -41,6 +41,8 @@ pub struct Part {
     pub end: End,
     /// Exit code and termination message when it is told to stop.
     pub when_stopped: (i32, String),
+    /// The kubelet learns of the pod's deletion only after the container has ended by itself.
+    pub unaware: bool,
 }
 
 /// Why the container does not start.
@@ -59,6 +61,9 @@ pub enum ObstacleKind {
     ConfigMissing,
 }
 
+/// Exit code and termination message out of what the container sees.
+type Program = Arc<dyn Fn(&Execution) -> (i32, String) + Send + Sync>;
+
 /// How the container ends.
 #[derive(Clone)]
 pub enum End {
@@ -70,7 +75,7 @@ pub enum End {
     /// Somebody deletes its pod, with the grace that its spec gives it.
     PodDeleted,
     /// Exit code and termination message out of what the container sees.
-    Compute(Arc<dyn Fn(&Execution) -> (i32, String) + Send + Sync>),
+    Compute(Program),
 }
 
 impl fmt::Debug for End {
@@ -93,6 +98,7 @@ impl Story {
                 hold: None,
                 end,
                 when_stopped: (143, String::new()),
+                unaware: false,
             }],
         }
     }
@@ -170,6 +176,12 @@ impl Story {
     /// How it ends when it is told to stop. Without this: 143.
     pub fn when_stopped(mut self, code: i32, message: &str) -> Story {
         self.last().when_stopped = (code, message.to_string());
+        self
+    }
+
+    /// The container ends by itself before the kubelet learns that its pod has been deleted, so that nothing told it to stop.
+    pub fn unaware_of_deletion(mut self) -> Story {
+        self.last().unaware = true;
         self
     }
 
