@@ -19,10 +19,11 @@ pub struct File {
 
 /// Every file that is generated from the API's types.
 pub fn files() -> Vec<File> {
+    let crd_yaml = crd_yaml();
     [
-        ("crds/workflowruns.yaml", crd_yaml()),
+        ("crds/workflowruns.yaml", crd_yaml.clone()),
         // The chart cannot read outside its own folder.
-        ("charts/oncilla/files/crds/workflowruns.yaml", crd_yaml()),
+        ("charts/oncilla/files/crds/workflowruns.yaml", crd_yaml),
         ("charts/oncilla/files/policies.yaml", policies_yaml()),
         ("docs/reference/workflowrun.md", reference_markdown()),
     ]
@@ -56,6 +57,15 @@ pub fn crd() -> Value {
     sorted(crd)
 }
 
+/// The admission policies and their bindings, their keys sorted.
+pub fn policies() -> Vec<Value> {
+    let crd = crd();
+    let spec = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    let fields = spec["properties"].as_object().into_iter().flatten();
+    let policies = policy::policies(fields.map(|(name, _)| name.as_str()));
+    policies.into_iter().map(sorted).collect()
+}
+
 /// The CRD as `oncilla crd` prints it.
 pub fn crd_yaml() -> String {
     yaml("oncilla crd", &[crd()])
@@ -63,14 +73,7 @@ pub fn crd_yaml() -> String {
 
 /// The admission policies as `oncilla crd --policies` prints them.
 pub fn policies_yaml() -> String {
-    let crd = crd();
-    let spec = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
-    let fields = spec["properties"].as_object().into_iter().flatten();
-    let policies: Vec<Value> = policy::policies(fields.map(|(name, _)| name.as_str()))
-        .into_iter()
-        .map(sorted)
-        .collect();
-    yaml("oncilla crd --policies", &policies)
+    yaml("oncilla crd --policies", &policies())
 }
 
 /// The field reference as `oncilla crd --reference` prints it.

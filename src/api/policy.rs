@@ -5,9 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::names::{
-    ANNOTATION_CREATE_BEFORE, GROUP, POLICY_CREATE_BEFORE, POLICY_SPEC_FREEZE, VERSION,
-};
+use super::names::{ANNOTATION_CREATE_BEFORE, GROUP, POLICY_CREATE_BEFORE, POLICY_SPEC_FREEZE, VERSION};
 
 /// Fields of a run's spec that may be changed after its start.
 const MUTABLE: &[&str] = &["control"];
@@ -29,17 +27,15 @@ pub fn policies<'a>(spec_fields: impl IntoIterator<Item = &'a str>) -> Vec<Value
 /// Whether the API server's answer to the creation of a Job says that it came too late. Such an answer decides nothing about
 /// the step: what is to be done has to be observed and recorded again.
 pub fn is_create_before_refusal(message: &str) -> bool {
-    message.contains(&format!(
-        "ValidatingAdmissionPolicy '{POLICY_CREATE_BEFORE}'"
-    )) && message.contains("denied request")
+    message.contains(&format!("ValidatingAdmissionPolicy '{POLICY_CREATE_BEFORE}'"))
+        && message.contains("denied request")
 }
 
 /// Refuses a Job whose create-before time has passed: a controller that was paused between its commit and the create would
 /// otherwise start an attempt that has been given up in the meantime, or one of a run that is gone.
 fn create_before() -> Value {
-    let annotated = format!(
-        "has(object.metadata.annotations) && '{ANNOTATION_CREATE_BEFORE}' in object.metadata.annotations"
-    );
+    let annotated =
+        format!("has(object.metadata.annotations) && '{ANNOTATION_CREATE_BEFORE}' in object.metadata.annotations");
     let created = "object.metadata.creationTimestamp";
     let limit = format!("object.metadata.annotations['{ANNOTATION_CREATE_BEFORE}']");
     policy(
@@ -117,10 +113,7 @@ fn binding(policy: &str) -> Value {
 
 fn object(kind: &str, name: &str, spec: Value) -> Value {
     let mut object = Map::new();
-    object.insert(
-        "apiVersion".into(),
-        json!("admissionregistration.k8s.io/v1"),
-    );
+    object.insert("apiVersion".into(), json!("admissionregistration.k8s.io/v1"));
     object.insert("kind".into(), json!(kind));
     object.insert("metadata".into(), json!({"name": name}));
     object.insert("spec".into(), spec);
@@ -157,9 +150,7 @@ mod tests {
     #[test]
     fn every_field_but_the_mutable_ones_is_frozen() {
         let policies = policies(["control", "params", "steps"]);
-        let text = policies[2]["spec"]["variables"][0]["expression"]
-            .as_str()
-            .unwrap();
+        let text = policies[2]["spec"]["variables"][0]["expression"].as_str().unwrap();
         assert!(text.contains("['spec.params']") && text.contains("['spec.steps']"));
         assert!(!text.contains("control"));
     }

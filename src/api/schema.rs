@@ -235,10 +235,7 @@ pub fn pod_template(_: &mut SchemaGenerator) -> Schema {
     let properties = &mut spec["properties"];
 
     let init = &mut properties["initContainers"];
-    keep(
-        &mut init["items"],
-        &[MAIN_CONTAINER, INIT_CONTAINER].concat(),
-    );
+    keep(&mut init["items"], &[MAIN_CONTAINER, INIT_CONTAINER].concat());
     // Whatever else it could be would let the kubelet decide about retries.
     init["items"]["properties"]["restartPolicy"]["enum"] = json!(["Always"]);
     unique_by_name(init);

@@ -25,42 +25,14 @@ use super::status::WorkflowRunStatus;
     namespaced,
     doc = "A workflow's steps, run as Jobs. Each step's output is recorded in the status, and a step that is recorded as succeeded never runs again.",
     status = "WorkflowRunStatus",
-    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
-    printcolumn(
-        name = "Steps",
-        type_ = "string",
-        json_path = ".status.progress",
-        description = "Ended steps of all steps."
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    ),
-    printcolumn(
-        name = "Started",
-        type_ = "date",
-        json_path = ".status.startTime",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Finished",
-        type_ = "date",
-        json_path = ".status.completionTime",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Key",
-        type_ = "string",
-        json_path = ".status.idempotency.key",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Message",
-        type_ = "string",
-        json_path = ".status.message",
-        description = "Why the run is in its phase. It stands last, because a long one would push the others off the screen."
-    )
+    printcolumn = r#"{"name": "Phase", "type": "string", "jsonPath": ".status.phase"}"#,
+    printcolumn = r#"{"name": "Steps", "type": "string", "jsonPath": ".status.progress", "description": "Ended steps of all steps."}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "Started", "type": "date", "jsonPath": ".status.startTime", "priority": 1}"#,
+    printcolumn = r#"{"name": "Finished", "type": "date", "jsonPath": ".status.completionTime", "priority": 1}"#,
+    printcolumn = r#"{"name": "Key", "type": "string", "jsonPath": ".status.idempotency.key", "priority": 1}"#,
+    // Last, because a long one would push the others off the screen.
+    printcolumn = r#"{"name": "Message", "type": "string", "jsonPath": ".status.message", "description": "Why the run is in its phase."}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowRunSpec {
@@ -108,20 +80,7 @@ pub struct Idempotency {
     pub key: Option<String>,
 }
 
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum OnStepFailure {
     #[default]
     Stop,
@@ -202,20 +161,7 @@ pub struct Step {
     pub failure_policy: Option<FailurePolicy>,
 }
 
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum NeedsPolicy {
     #[default]
     AllSucceeded,
@@ -224,20 +170,7 @@ pub enum NeedsPolicy {
     AnyFailed,
 }
 
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum FailurePolicy {
     #[default]
     Fail,
@@ -261,39 +194,13 @@ pub struct Output {
     pub max_bytes: Option<i64>,
 }
 
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum OutputFrom {
     #[default]
     File,
 }
 
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum OutputFormat {
     #[default]
     Auto,
@@ -359,9 +266,7 @@ pub struct Control {
     pub cancel: Option<Cancel>,
 }
 
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum Cancel {
     Graceful,
     Immediate,

@@ -160,9 +160,7 @@ pub struct Condition {
 }
 
 /// A step's record.
-#[derive(
-    Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 // An older CRD would otherwise delete from a record what it does not know, also from one that is final.
 #[schemars(extend(
@@ -226,9 +224,7 @@ pub struct Record {
     pub earlier_attempts: Vec<EarlierAttempt>,
 }
 
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum OutputType {
     #[serde(rename = "JSON")]
     Json,
@@ -236,9 +232,7 @@ pub enum OutputType {
 }
 
 /// An attempt that ended without success.
-#[derive(
-    Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EarlierAttempt {
     /// The attempt's number.

@@ -10,13 +10,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Time(i64);
 
+/// 0001-01-01T00:00:00Z, Go's zero time.
+const MIN_MILLIS: i64 = -62_135_596_800_000;
+/// 9999-12-30T22:00:00Z, the last second that every time zone can write.
+const MAX_MILLIS: i64 = 253_402_207_200_000;
+
 impl Time {
-    /// Out of range values are brought to the nearest time that can be written (years -9999 to 9999).
+    /// Values out of range are brought to the nearest time that can be written, in the years 1 to 9999.
     pub fn from_millis(millis: i64) -> Time {
-        Time(millis.clamp(
-            jiff::Timestamp::MIN.as_millisecond(),
-            jiff::Timestamp::MAX.as_millisecond(),
-        ))
+        Time(millis.clamp(MIN_MILLIS, MAX_MILLIS))
     }
 
     pub fn millis(self) -> i64 {
@@ -36,7 +38,7 @@ impl Time {
 
 impl From<jiff::Timestamp> for Time {
     fn from(timestamp: jiff::Timestamp) -> Time {
-        Time(timestamp.as_millisecond())
+        Time::from_millis(timestamp.as_millisecond())
     }
 }
 

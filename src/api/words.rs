@@ -224,10 +224,7 @@ impl StepPhase {
 impl RunPhase {
     /// Whether the run has ended, however.
     pub fn is_final(self) -> bool {
-        matches!(
-            self,
-            RunPhase::Succeeded | RunPhase::Failed | RunPhase::Cancelled
-        )
+        matches!(self, RunPhase::Succeeded | RunPhase::Failed | RunPhase::Cancelled)
     }
 }
 
@@ -236,8 +233,8 @@ impl StepReason {
     pub fn phase(self) -> StepPhase {
         use StepReason::*;
         match self {
-            Starting | Unschedulable | ImagePullFailing | ConfigMissing | QuotaExceeded
-            | AdmissionDenied | Backoff | RunSuspended | Unrecognized => StepPhase::Pending,
+            Starting | Unschedulable | ImagePullFailing | ConfigMissing | QuotaExceeded | AdmissionDenied | Backoff
+            | RunSuspended | Unrecognized => StepPhase::Pending,
             Started => StepPhase::Running,
             Completed => StepPhase::Succeeded,
             ExitCode

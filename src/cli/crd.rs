@@ -22,19 +22,13 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<ExitCode, String> {
     if let Some(root) = &args.write {
-        crdgen::write(root).map_err(|error| {
-            format!(
-                "cannot write the generated files below {}: {error}",
-                root.display()
-            )
-        })?;
+        crdgen::write(root)
+            .map_err(|error| format!("cannot write the generated files below {}: {error}", root.display()))?;
         return Ok(ExitCode::SUCCESS);
     }
     let text = match args {
         Args { policies: true, .. } => crdgen::policies_yaml(),
-        Args {
-            reference: true, ..
-        } => crdgen::reference_markdown(),
+        Args { reference: true, .. } => crdgen::reference_markdown(),
         _ => crdgen::crd_yaml(),
     };
     match io::stdout().write_all(text.as_bytes()) {

@@ -35,9 +35,7 @@ pub fn markdown(crd: &Value) -> String {
         page.row([
             format!("`{}`", field.path),
             format!("{}{required}", type_of(field.schema)),
-            default
-                .map(|default| format!("`{default}`"))
-                .unwrap_or_default(),
+            default.map(|default| format!("`{default}`")).unwrap_or_default(),
             description,
         ]);
     }
@@ -45,11 +43,7 @@ pub fn markdown(crd: &Value) -> String {
     page.table(["Field", "Type", "Description"]);
     for field in fields("status", &root["properties"]["status"]) {
         let description = page.description(&field);
-        page.row([
-            format!("`{}`", field.path),
-            type_of(field.schema),
-            description,
-        ]);
+        page.row([format!("`{}`", field.path), type_of(field.schema), description]);
     }
     words(&mut page);
     page.text
@@ -60,27 +54,19 @@ fn words(page: &mut Page) {
     page.line("Clients must accept words that are not listed here: newer versions have more.");
     page.words(
         "Phases of a run",
-        RunPhase::ALL
-            .iter()
-            .map(|word| (word.as_str(), word.meaning())),
+        RunPhase::ALL.iter().map(|word| (word.as_str(), word.meaning())),
     );
     page.words(
         "Reasons of a run",
-        RunReason::ALL
-            .iter()
-            .map(|word| (word.as_str(), word.meaning())),
+        RunReason::ALL.iter().map(|word| (word.as_str(), word.meaning())),
     );
     page.words(
         "Conditions of a run",
-        ConditionType::ALL
-            .iter()
-            .map(|word| (word.as_str(), word.meaning())),
+        ConditionType::ALL.iter().map(|word| (word.as_str(), word.meaning())),
     );
     page.words(
         "Phases of a step",
-        StepPhase::ALL
-            .iter()
-            .map(|word| (word.as_str(), word.meaning())),
+        StepPhase::ALL.iter().map(|word| (word.as_str(), word.meaning())),
     );
     for phase in StepPhase::ALL {
         let reasons: Vec<_> = StepReason::ALL
@@ -218,10 +204,7 @@ fn kubernetes(schema: &Value) -> String {
 
 fn type_of(schema: &Value) -> String {
     if let Some(values) = schema["enum"].as_array() {
-        let values: Vec<String> = values
-            .iter()
-            .map(|value| format!("`{}`", text(value)))
-            .collect();
+        let values: Vec<String> = values.iter().map(|value| format!("`{}`", text(value))).collect();
         return values.join(" or ");
     }
     if schema["x-kubernetes-int-or-string"] == true {
@@ -270,10 +253,7 @@ mod tests {
     fn the_default_is_read_from_the_description() {
         for (description, expected) in [
             ("The first wait. Default 2s.", Some("2s")),
-            (
-                "What it means. Fail (default): the run fails.",
-                Some("Fail"),
-            ),
+            ("What it means. Fail (default): the run fails.", Some("Fail")),
             ("Longest time. Default none.", None),
             ("Names of steps.", None),
         ] {
