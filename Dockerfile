@@ -12,10 +12,8 @@
 
 FROM docker.io/library/rust:1.95-bookworm AS build
 WORKDIR /source
-COPY Cargo.toml Cargo.lock ./
-COPY .cargo .cargo
-COPY demo/shop demo/shop
-COPY src src
+# .dockerignore lists what the build needs.
+COPY . .
 RUN cargo build --release --locked --package oncilla \
  && install -D target/x86_64-unknown-linux-gnu/release/oncilla /out/oncilla
 

@@ -27,7 +27,7 @@ ACCOUNT=postgres
 INSIDE=/mnt
 START_LIMIT=60 # seconds; recovery after a kill -9 included
 
-usage() { sed -n '2,/^set /{s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" >&2; exit 2; }
+usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" >&2; exit 2; }
 
 # The newest PostgreSQL that Debian has installed. Its programs are not on the PATH.
 programs() {
@@ -63,11 +63,12 @@ password_file() {
 create_data() {
   [ ! -d "$DIR/data" ] || return 0
   say "creating the database"
+  # --no-sync: what a power cut takes of a demo may be made again.
   rm -rf "$DIR/data.new"
   install -d -o "$ACCOUNT" -m 700 "$DIR/data.new"
   install -o "$ACCOUNT" -m 600 "$(password_file administrator)" "$DIR/initdb-password"
   "${CONFINED[@]}" "$1/initdb" --pgdata data.new --username postgres --pwfile initdb-password --auth scram-sha-256 \
-    --encoding UTF8 --locale C.UTF-8 --no-instructions >"$LOG/initdb.log" 2>&1 ||
+    --encoding UTF8 --locale C.UTF-8 --no-sync --no-instructions >"$LOG/initdb.log" 2>&1 ||
     { tail -n 20 "$LOG/initdb.log" >&2; die "initdb failed (whole log: $LOG/initdb.log)"; }
   rm -f "$DIR/initdb-password"
   mv "$DIR/data.new" "$DIR/data"
@@ -124,17 +125,17 @@ start() {
   fi
   stop
   create_data "$bin"
-  configure "$(choose_port)"
   echo "$ADDRESS $NETWORK" | write_file "$DIR/address"
   started=$(now_ms)
-  say "starting PostgreSQL on $ADDRESS:$(cat "$DIR/port") (log: $LOG/postgres.log)"
   launch "$bin"
+  say "starting PostgreSQL on $ADDRESS:$(cat "$DIR/port") (log: $LOG/postgres.log)"
   until admin_psql -d postgres -qtAc 'SELECT 1' >/dev/null 2>"$LOG/ready.log"; do
     if [ $(($(now_ms) - started)) -gt $((START_LIMIT * 1000)) ]; then
       tail -n 20 "$LOG/postgres.log" >&2
       die "PostgreSQL did not answer within $START_LIMIT s: $(tail -n 1 "$LOG/ready.log") (log: $LOG/postgres.log)"
     fi
-    # Backends of a killed server hold its memory for a moment, and a new server that meets them ends at once.
+    # Backends of a killed server hold its memory for a moment, and a new server that meets them ends at once. So does one
+    # whose port was taken between being chosen and being used.
     kill -0 "$launched" 2>/dev/null || launch "$bin"
     sleep 0.2
   done
@@ -142,6 +143,9 @@ start() {
 }
 
 launch() {
+  local port
+  port=$(choose_port) || exit 1
+  configure "$port"
   (
     # In a session of its own, without our lock and our terminal, so that it outlives the script.
     for fd in /proc/self/fd/*; do

@@ -61,8 +61,8 @@ CREATE TABLE IF NOT EXISTS outbox (
     sent_at         timestamptz
 );
 
--- Each demo takes a new order.
-CREATE SEQUENCE IF NOT EXISTS order_numbers START 1042;
+-- Each demo takes a new order. Lower numbers are left to people who try examples by hand.
+CREATE SEQUENCE IF NOT EXISTS order_numbers START 2001;
 
 -- Plenty, so that the demo can be run again and again.
 INSERT INTO stock (sku, available) VALUES ('A-7', 100000), ('B-2', 100000), ('C-1', 0)

@@ -3,6 +3,7 @@
 #
 #   deploy/render.sh           writes deploy/install.yaml
 #   deploy/render.sh --check   fails, and shows the difference, when it is not what the chart gives
+#   deploy/render.sh --print [CHART]   prints what the chart (or a copy of it) gives
 set -euo pipefail
 # shellcheck source=dev/lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../dev/lib/common.sh"
@@ -25,7 +26,7 @@ metadata:
     pod-security.kubernetes.io/enforce: restricted
 END
   # Nothing of this is managed by Helm, and kubectl must not say that it is.
-  "$helm" template oncilla "$ONCILLA_ROOT/charts/oncilla" --namespace $NAMESPACE |
+  "$helm" template oncilla "${1:-$ONCILLA_ROOT/charts/oncilla}" --namespace $NAMESPACE |
     grep -Ev '^ +(helm\.sh/chart|app\.kubernetes\.io/managed-by): '
 }
 
@@ -40,5 +41,6 @@ case ${1:-} in
     render | diff -u --label "deploy/install.yaml (committed)" --label "charts/oncilla (rendered)" "$FILE" - >&2 ||
       die "deploy/install.yaml is not what the chart gives: run deploy/render.sh and commit the result"
     ;;
-  *) sed -n '2,/^set /{s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+  --print) render "${2:-}" ;;
+  *) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

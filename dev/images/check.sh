@@ -6,7 +6,7 @@
 set -euo pipefail
 # shellcheck source=dev/lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/common.sh"
-[ $# -eq 0 ] || { sed -n '2,/^set /{s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" >&2; exit 2; }
+[ $# -eq 0 ] || { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" >&2; exit 2; }
 
 "$ONCILLA_ROOT/dev/packages" image
 "$ONCILLA_ROOT/dev/image" build oncilla
@@ -36,6 +36,14 @@ unpack() {
   [ $layers = 1 ] || die "$1 has $layers layers, not one"
   (cd "$2/files" && find . -type f -print0 | sort -z | xargs -0 sha256sum) >"$2/sums"
 }
+
+# The first stage needs the internet, but whether it gets all files that the manifests speak of can be seen here.
+mkdir "$tmp/source"
+while read -r path; do
+  [ ! -e "$ONCILLA_ROOT/$path" ] || (cd "$ONCILLA_ROOT" && cp -r --parents "$path" "$tmp/source")
+done < <(sed -n 's/^!//p' "$ONCILLA_ROOT/.dockerignore")
+(cd "$tmp/source" && cargo metadata --locked --offline --no-deps --format-version 1) >"$tmp/metadata" 2>"$tmp/errors" ||
+  { cat "$tmp/errors" >&2; die "what .dockerignore lets through is not enough to build from"; }
 
 unpack "$ours" "$tmp/ours"
 mkdir -p "$tmp/context/out"

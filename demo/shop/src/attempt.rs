@@ -21,19 +21,14 @@ impl Variables {
     pub fn of_process() -> Self {
         Self(
             env::vars_os()
-                .filter_map(|(name, value)| {
-                    Some((name.into_string().ok()?, value.into_string().ok()?))
-                })
+                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
                 .collect(),
         )
     }
 
     /// The value of a variable; an empty one counts as unset.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0
-            .get(name)
-            .map(String::as_str)
-            .filter(|value| !value.is_empty())
+        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
     /// The value of a variable that the step cannot do without.
@@ -76,9 +71,7 @@ impl Attempt {
         let number = parsed(variables, "ONCILLA_ATTEMPT", "a number", &mut faults);
         let fence = parsed(variables, "ONCILLA_FENCE", "a number", &mut faults);
         let (Some(key), Some(number), Some(fence)) = (key, number, fence) else {
-            faults.push(
-                "run this as a step of a WorkflowRun, or set the variables by hand".to_owned(),
-            );
+            faults.push("run this as a step of a WorkflowRun, or set the variables by hand".to_owned());
             return Err(Fault::Input(faults));
         };
         let name = |variable| variables.get(variable).unwrap_or("by hand").to_owned();
@@ -93,12 +86,7 @@ impl Attempt {
     }
 }
 
-fn parsed<T: std::str::FromStr>(
-    variables: &Variables,
-    name: &str,
-    kind: &str,
-    faults: &mut Vec<String>,
-) -> Option<T> {
+fn parsed<T: std::str::FromStr>(variables: &Variables, name: &str, kind: &str, faults: &mut Vec<String>) -> Option<T> {
     match variables.require(name) {
         Ok(text) => text
             .parse()
@@ -112,13 +100,10 @@ fn parsed<T: std::str::FromStr>(
 }
 
 fn host_name(variables: &Variables) -> String {
-    variables
-        .get("HOSTNAME")
-        .map(str::to_owned)
-        .unwrap_or_else(|| {
-            fs::read_to_string("/proc/sys/kernel/hostname")
-                .map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned())
-        })
+    variables.get("HOSTNAME").map(str::to_owned).unwrap_or_else(|| {
+        fs::read_to_string("/proc/sys/kernel/hostname")
+            .map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned())
+    })
 }
 
 /// Writes the step's result, or its fault, to the file that Oncilla reads. Without `ONCILLA_OUTPUT` (a call by hand)
@@ -150,10 +135,7 @@ mod tests {
 
     fn complete() -> Variables {
         Variables::from([
-            (
-                "ONCILLA_IDEMPOTENCY_KEY",
-                "7b1c5f6e-98a5-5d1f-8a37-3f1d7c0e2b11",
-            ),
+            ("ONCILLA_IDEMPOTENCY_KEY", "7b1c5f6e-98a5-5d1f-8a37-3f1d7c0e2b11"),
             ("ONCILLA_ATTEMPT", "2"),
             ("ONCILLA_FENCE", "1795946400001"),
             ("ONCILLA_RUN", "order-1042"),
@@ -166,10 +148,7 @@ mod tests {
     fn an_attempt_is_read_from_the_environment() {
         let attempt = Attempt::from_variables(&complete()).unwrap();
         assert_eq!((attempt.number, attempt.fence), (2, 1_795_946_400_001));
-        assert_eq!(
-            (attempt.run.as_str(), attempt.step.as_str()),
-            ("order-1042", "charge")
-        );
+        assert_eq!((attempt.run.as_str(), attempt.step.as_str()), ("order-1042", "charge"));
         assert_eq!(attempt.pod, "order-1042-charge-x7k2p");
     }
 
@@ -204,13 +183,8 @@ mod tests {
         assert_eq!(written, r#"{"paid":true}"#);
         assert_eq!(
             too_long,
-            Err(Fault::Broken(
-                "the output has 4096 bytes, the limit is 4095".to_owned()
-            ))
+            Err(Fault::Broken("the output has 4096 bytes, the limit is 4095".to_owned()))
         );
-        assert_eq!(
-            kept, written,
-            "an output that is too long must not be written in part"
-        );
+        assert_eq!(kept, written, "an output that is too long must not be written in part");
     }
 }

@@ -62,11 +62,7 @@ impl From<postgres::Error> for Fault {
     fn from(error: postgres::Error) -> Self {
         // The crate's own text for a server's answer is just "db error".
         let text = match error.as_db_error() {
-            Some(answer) => format!(
-                "the database answered {}: {}",
-                answer.code().code(),
-                answer.message()
-            ),
+            Some(answer) => format!("the database answered {}: {}", answer.code().code(), answer.message()),
             None => match error.source() {
                 Some(cause) => format!("the database cannot be used: {error}: {cause}"),
                 None => format!("the database cannot be used: {error}"),
@@ -85,10 +81,7 @@ impl From<postgres::Error> for Fault {
 fn worth_another_try(sqlstate: Option<&str>) -> bool {
     let Some(code) = sqlstate else { return true };
     // 08 connection, 40 serialization and deadlock, 53 resources, 55P03 lock timeout, 57 shutdown and statement timeout.
-    ["08", "40", "53", "57"]
-        .iter()
-        .any(|class| code.starts_with(class))
-        || code == "55P03"
+    ["08", "40", "53", "57"].iter().any(|class| code.starts_with(class)) || code == "55P03"
 }
 
 #[cfg(test)]
@@ -111,9 +104,7 @@ mod tests {
 
     #[test]
     fn only_what_speaks_of_the_moment_is_worth_another_try() {
-        for code in [
-            "08006", "40001", "40P01", "53300", "55P03", "57014", "57P03",
-        ] {
+        for code in ["08006", "40001", "40P01", "53300", "55P03", "57014", "57P03"] {
             assert!(worth_another_try(Some(code)), "{code}");
         }
         assert!(worth_another_try(None), "a lost connection");

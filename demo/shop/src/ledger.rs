@@ -32,9 +32,7 @@ fn config(variables: &Variables) -> Result<Config, Fault> {
         .map_err(|_| faults.push(format!("PGPORT is {port:?}, not a port")))
         .ok();
     let Some(port) = port.filter(|_| faults.is_empty()) else {
-        faults.push(
-            "the database is named by PGHOST, PGPORT, PGUSER, PGPASSWORD and PGDATABASE".to_owned(),
-        );
+        faults.push("the database is named by PGHOST, PGPORT, PGUSER, PGPASSWORD and PGDATABASE".to_owned());
         return Err(Fault::Input(faults));
     };
     let mut config = Config::new();
@@ -83,9 +81,7 @@ pub fn once<T>(
         Ok(result) => Ok(result),
         Err(fault) => {
             if let Err(second) = record(client, attempt, fault.outcome()) {
-                say(&format!(
-                    "the failed attempt could not be recorded: {second}"
-                ));
+                say(&format!("the failed attempt could not be recorded: {second}"));
             }
             Err(fault)
         }
@@ -124,11 +120,7 @@ fn raise_fence(transaction: &mut Transaction<'_>, attempt: &Attempt) -> Result<(
     Ok(())
 }
 
-fn record(
-    database: &mut impl postgres::GenericClient,
-    attempt: &Attempt,
-    outcome: &str,
-) -> Result<(), Fault> {
+fn record(database: &mut impl postgres::GenericClient, attempt: &Attempt, outcome: &str) -> Result<(), Fault> {
     database.execute(
         "INSERT INTO attempts (idempotency_key, run, step, attempt, fence, pod, outcome)
          VALUES ($1::text::uuid, $2, $3, $4, $5, $6, $7)",
@@ -151,10 +143,7 @@ mod tests {
 
     #[test]
     fn every_missing_part_of_the_address_is_named() {
-        let Err(Fault::Input(faults)) = config(&Variables::from([
-            ("PGHOST", "10.0.0.1"),
-            ("PGPORT", "many"),
-        ])) else {
+        let Err(Fault::Input(faults)) = config(&Variables::from([("PGHOST", "10.0.0.1"), ("PGPORT", "many")])) else {
             panic!("accepted")
         };
         assert_eq!(
@@ -169,15 +158,8 @@ mod tests {
 
     #[test]
     fn the_database_is_named_like_the_user_unless_told_otherwise() {
-        let variables = [
-            ("PGHOST", "10.0.0.1"),
-            ("PGUSER", "shop"),
-            ("PGPASSWORD", "secret"),
-        ];
+        let variables = [("PGHOST", "10.0.0.1"), ("PGUSER", "shop"), ("PGPASSWORD", "secret")];
         let config = config(&Variables::from(variables)).unwrap();
-        assert_eq!(
-            (config.get_dbname(), config.get_ports()),
-            (Some("shop"), &[5432][..])
-        );
+        assert_eq!((config.get_dbname(), config.get_ports()), (Some("shop"), &[5432][..]));
     }
 }

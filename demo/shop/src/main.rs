@@ -41,9 +41,7 @@ fn main() -> ExitCode {
         .skip(1)
         .map(|argument| argument.to_string_lossy().into_owned())
         .collect();
-    match run(&arguments, &variables)
-        .and_then(|output| write_output(&variables, &output.to_string()))
-    {
+    match run(&arguments, &variables).and_then(|output| write_output(&variables, &output.to_string())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => {
             say(&format!("failed: {fault}"));

@@ -52,11 +52,7 @@ impl Order {
             }
         }
         match (faults.0.is_empty(), number, cents, lines) {
-            (true, Some(number), Some(cents), Some(lines)) => Ok(Self {
-                number,
-                cents,
-                lines,
-            }),
+            (true, Some(number), Some(cents), Some(lines)) => Ok(Self { number, cents, lines }),
             _ => Err(faults.into()),
         }
     }
@@ -86,8 +82,7 @@ pub fn parse_number(text: &str) -> Result<&str, String> {
 }
 
 fn parse_json(what: &str, document: &str) -> Result<Value, Fault> {
-    serde_json::from_str(document)
-        .map_err(|error| Fault::input(format!("{what} is not JSON: {error}")))
+    serde_json::from_str(document).map_err(|error| Fault::input(format!("{what} is not JSON: {error}")))
 }
 
 /// Collects faults as `path: what is wrong`.
@@ -120,10 +115,7 @@ impl Faults {
             } else {
                 format!("{path}.{name}")
             };
-            self.add(
-                &place,
-                format!("is unknown; known are {}", known.join(", ")),
-            );
+            self.add(&place, format!("is unknown; known are {}", known.join(", ")));
         }
     }
 
@@ -180,10 +172,7 @@ impl Faults {
             self.add(path, "is empty: an order has at least one line");
         }
         if items.len() > MAX_LINES {
-            self.add(
-                path,
-                format!("has {} lines, the most is {MAX_LINES}", items.len()),
-            );
+            self.add(path, format!("has {} lines, the most is {MAX_LINES}", items.len()));
             return None;
         }
         let lines: Vec<Option<Line>> = items
@@ -263,12 +252,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(
-            (
-                order.number.as_str(),
-                order.cents,
-                order.lines.len(),
-                order.units()
-            ),
+            (order.number.as_str(), order.cents, order.lines.len(), order.units()),
             ("1042", 1999, 2, 3)
         );
     }
@@ -314,10 +298,7 @@ mod tests {
 
     #[test]
     fn what_is_no_order_at_all_is_refused() {
-        assert_eq!(
-            faults(r#"["order"]"#),
-            ["the order: must be an object, not a list"]
-        );
+        assert_eq!(faults(r#"["order"]"#), ["the order: must be an object, not a list"]);
         assert!(faults(r#"{"order":"#)[0].starts_with("the order is not JSON: "));
         assert_eq!(
             faults(r#"{"order":"1","cents":1,"items":[]}"#)[0],
@@ -334,11 +315,7 @@ mod tests {
         let items: Vec<Value> = (0..MAX_LINES)
             .map(|n| serde_json::json!({"sku": format!("A-{n}"), "qty": MAX_QUANTITY, "cents": MAX_PRICE}))
             .collect();
-        let order =
-            serde_json::json!({"order": "1", "cents": 10_000_000_000_000_i64, "items": items});
-        assert_eq!(
-            Order::parse(&order.to_string()).unwrap().cents,
-            10_000_000_000_000
-        );
+        let order = serde_json::json!({"order": "1", "cents": 10_000_000_000_000_i64, "items": items});
+        assert_eq!(Order::parse(&order.to_string()).unwrap().cents, 10_000_000_000_000);
     }
 }

@@ -141,10 +141,7 @@ fn sql(statement: &str) -> String {
 }
 
 fn article_number() -> String {
-    format!(
-        "T-{}",
-        fresh_key().simple().to_string()[..16].to_uppercase()
-    )
+    format!("T-{}", fresh_key().simple().to_string()[..16].to_uppercase())
 }
 
 /// A new article of which so many are there.
@@ -188,11 +185,7 @@ fn a_charge_that_is_tried_again_is_made_once_and_answers_with_the_same_receipt()
 fn a_charge_that_dies_between_its_commit_and_its_answer_is_found_by_the_next_attempt() {
     let charge = Step::new(
         "charge",
-        &[
-            ("ORDER", "7002"),
-            ("CENTS", "500"),
-            ("DEMO_PAUSE_AFTER_COMMIT", "600"),
-        ],
+        &[("ORDER", "7002"), ("CENTS", "500"), ("DEMO_PAUSE_AFTER_COMMIT", "600")],
     );
     let file = OutputFile::new();
     let mut first = charge
@@ -242,26 +235,23 @@ fn a_key_cannot_be_used_for_another_sum() {
     charge.variables = vec![("ORDER", "7004".to_owned()), ("CENTS", "501".to_owned())];
     let other = charge.run(&["charge"], 2, 200);
     assert_eq!(other.code, Some(2));
-    assert!(other.output.ends_with(
-        "has charged 500 cents for order 7004, and cannot charge 501 for order 7004 too"
-    ));
+    assert!(
+        other
+            .output
+            .ends_with("has charged 500 cents for order 7004, and cannot charge 501 for order 7004 too")
+    );
     assert_eq!(charge.attempts(), "1 done, 2 bad input");
 }
 
 #[test]
 fn stock_is_taken_once_for_all_lines() {
     let (plenty, more) = (article(10), article(10));
-    let items = format!(
-        r#"[{{"sku":"{plenty}","qty":2,"cents":750}},{{"sku":"{more}","qty":1,"cents":499}}]"#
-    );
+    let items = format!(r#"[{{"sku":"{plenty}","qty":2,"cents":750}},{{"sku":"{more}","qty":1,"cents":499}}]"#);
     let reserve = Step::new("reserve", &[("ITEMS", &items)]);
     let first = reserve.run(&["reserve", "7005"], 1, 100);
     assert_eq!(first, done(r#"{"lines":2,"order":"7005","units":3}"#));
     assert_eq!(reserve.run(&["reserve", "7005"], 2, 200), first);
-    assert_eq!(
-        (available(&plenty).as_str(), available(&more).as_str()),
-        ("8", "9")
-    );
+    assert_eq!((available(&plenty).as_str(), available(&more).as_str()), ("8", "9"));
     assert_eq!(reserve.attempts(), "1 done, 2 found done");
 }
 
@@ -275,23 +265,16 @@ fn an_order_that_cannot_be_filled_takes_nothing() {
     let refused = reserve.run(&["reserve", "7006"], 1, 100);
     assert_eq!(refused.code, Some(3));
     assert!(
-        refused
-            .output
-            .contains(&format!("{none}: 1 asked for, 0 there")),
+        refused.output.contains(&format!("{none}: 1 asked for, 0 there")),
         "{refused:?}"
     );
     assert!(
-        refused
-            .output
-            .contains(&format!("{unknown}: no such article")),
+        refused.output.contains(&format!("{unknown}: no such article")),
         "{refused:?}"
     );
     assert_eq!(available(&plenty), "10");
     assert_eq!(
-        (
-            reserve.count("reservations").as_str(),
-            reserve.attempts().as_str()
-        ),
+        (reserve.count("reservations").as_str(), reserve.attempts().as_str()),
         ("0", "1 out of stock")
     );
 
@@ -303,10 +286,7 @@ fn an_order_that_cannot_be_filled_takes_nothing() {
         Some(0),
         "goods have come in"
     );
-    assert_eq!(
-        (available(&plenty).as_str(), available(&none).as_str()),
-        ("8", "0")
-    );
+    assert_eq!((available(&plenty).as_str(), available(&none).as_str()), ("8", "0"));
 }
 
 #[test]

@@ -48,17 +48,14 @@ fn charge(
         "SELECT receipt, order_number, cents FROM charges WHERE idempotency_key = $1::text::uuid",
         &[&key],
     )?;
-    let (receipt, charged_order, charged_cents): (String, String, i64) =
-        (row.get(0), row.get(1), row.get(2));
+    let (receipt, charged_order, charged_cents): (String, String, i64) = (row.get(0), row.get(1), row.get(2));
     if (charged_order.as_str(), charged_cents) != (order, cents) {
         return Err(Fault::input(format!(
             "key {key} has charged {charged_cents} cents for order {charged_order}, and cannot charge {cents} for order {order} too"
         )));
     }
     if inserted == 1 {
-        say(&format!(
-            "charged {cents} cents for order {order}: receipt {receipt}"
-        ));
+        say(&format!("charged {cents} cents for order {order}: receipt {receipt}"));
         Ok((Outcome::Done, receipt))
     } else {
         say(&format!(
@@ -122,8 +119,7 @@ mod tests {
 
     #[test]
     fn a_pause_must_be_seconds() {
-        let pause =
-            |text| pause_after_commit(&Variables::from([("DEMO_PAUSE_AFTER_COMMIT", text)]));
+        let pause = |text| pause_after_commit(&Variables::from([("DEMO_PAUSE_AFTER_COMMIT", text)]));
         assert_eq!(pause(""), Ok(None));
         assert_eq!(pause("30"), Ok(Some(Duration::from_secs(30))));
         assert!(pause("30s").is_err());

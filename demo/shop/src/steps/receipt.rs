@@ -22,11 +22,7 @@ pub fn run(variables: &Variables, receipt: &str) -> Result<Value, Fault> {
                 "SELECT cents FROM charges WHERE receipt = $1 AND order_number = $2",
                 &[&receipt, &order],
             )?
-            .ok_or_else(|| {
-                Fault::input(format!(
-                    "order {order} has no charge with receipt {receipt:?}"
-                ))
-            })?;
+            .ok_or_else(|| Fault::input(format!("order {order} has no charge with receipt {receipt:?}")))?;
         let text = letter(order, receipt, charge.get(0));
         let inserted = transaction.execute(
             "INSERT INTO outbox (idempotency_key, order_number, receipt, body) VALUES ($1::text::uuid, $2, $3, $4)
@@ -43,14 +39,7 @@ pub fn run(variables: &Variables, receipt: &str) -> Result<Value, Fault> {
                 "key {key} has sent receipt {queued}, and cannot send {receipt} too"
             )));
         }
-        Ok((
-            if inserted == 1 {
-                Outcome::Done
-            } else {
-                Outcome::Found
-            },
-            id,
-        ))
+        Ok((if inserted == 1 { Outcome::Done } else { Outcome::Found }, id))
     })?;
     say(&format!(
         "receipt {receipt} of order {order} is in the outbox as message {message}"

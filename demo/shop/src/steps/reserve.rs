@@ -46,10 +46,7 @@ fn reserve(
     )?;
     if !held.is_empty() {
         let held: Vec<(String, i64)> = held.iter().map(|row| (row.get(0), row.get(1))).collect();
-        let asked: Vec<(String, i64)> = lines
-            .iter()
-            .map(|line| (line.sku.clone(), line.qty))
-            .collect();
+        let asked: Vec<(String, i64)> = lines.iter().map(|line| (line.sku.clone(), line.qty)).collect();
         if held != asked {
             return Err(Fault::input(format!(
                 "key {key} holds {held:?} already, and cannot hold {asked:?} too"

@@ -18,9 +18,7 @@ pub fn run(variables: &Variables, order: &str) -> Result<Value, Fault> {
     let mailed = output_of(variables, "MAILED", &mut faults);
     for (name, output) in [("CHARGED", &charged), ("RESERVED", &reserved)] {
         match output.get("order").and_then(Value::as_str) {
-            Some(theirs) if theirs != order => {
-                faults.push(format!("{name} is of order {theirs}, not of {order}"))
-            }
+            Some(theirs) if theirs != order => faults.push(format!("{name} is of order {theirs}, not of {order}")),
             None if !output.is_null() => faults.push(format!("{name} names no order: {output}")),
             _ => {}
         }
@@ -68,19 +66,13 @@ mod tests {
         let mailed = ("MAILED", r#"{"queued":true,"message":1,"receipt":"R-1"}"#);
         assert_eq!(
             run(&Variables::from([CHARGED, RESERVED, mailed]), "1042"),
-            Ok(
-                json!({"order": "1042", "receipt": "R-1", "cents": 1999, "units": 3, "mailed": true})
-            )
+            Ok(json!({"order": "1042", "receipt": "R-1", "cents": 1999, "units": 3, "mailed": true}))
         );
     }
 
     #[test]
     fn a_skipped_receipt_is_no_fault() {
-        let summary = run(
-            &Variables::from([CHARGED, RESERVED, ("MAILED", "null")]),
-            "1042",
-        )
-        .unwrap();
+        let summary = run(&Variables::from([CHARGED, RESERVED, ("MAILED", "null")]), "1042").unwrap();
         assert_eq!(summary["mailed"], false);
     }
 

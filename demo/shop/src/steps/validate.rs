@@ -25,17 +25,11 @@ mod tests {
     fn a_sound_order_is_summed_up() {
         let order = r#"{"order":"1042","cents":1500,"items":[{"sku":"A-7","qty":2,"cents":750}]}"#;
         let output = run(&Variables::from([("ORDER_JSON", order)])).unwrap();
-        assert_eq!(
-            output,
-            json!({"order": "1042", "lines": 1, "units": 2, "cents": 1500})
-        );
+        assert_eq!(output, json!({"order": "1042", "lines": 1, "units": 2, "cents": 1500}));
     }
 
     #[test]
     fn without_a_document_the_variable_is_named() {
-        assert_eq!(
-            run(&Variables::default()),
-            Err(Fault::input("ORDER_JSON is not set"))
-        );
+        assert_eq!(run(&Variables::default()), Err(Fault::input("ORDER_JSON is not set")));
     }
 }
