@@ -7,7 +7,7 @@ use super::place::{item, member};
 use super::pod::Tell;
 
 /// Fields of Kubernetes' own types that hold integers or booleans, where no expression can stand.
-const NOT_TEXT: [&str; 46] = [
+const NOT_TEXT: [&str; 47] = [
     "allowPrivilegeEscalation",
     "automountServiceAccountToken",
     "containerPort",
@@ -54,7 +54,8 @@ const NOT_TEXT: [&str; 46] = [
     "recursiveReadOnly",
     "restartPolicy",
     "whenUnsatisfiable",
-    // By it mounts are merged, and one must not hide the output.
+    // By these mounts are merged, and one must not hide the output.
+    "devicePath",
     "mountPath",
 ];
 

@@ -188,14 +188,18 @@ fn check_container(
             Some(_) => {}
         }
     }
+    for (list, field) in [("volumeMounts", "mountPath"), ("volumeDevices", "devicePath")] {
+        for (i, mount) in items(container, list).enumerate() {
+            if mount.get(field).and_then(Value::as_str).is_some_and(hides_output) {
+                tell(
+                    member(&item(&member(place, list), i), field),
+                    "nothing can be mounted at or under /oncilla, where the output is".into(),
+                );
+            }
+        }
+    }
     for (i, mount) in items(container, "volumeMounts").enumerate() {
         let place = item(&member(place, "volumeMounts"), i);
-        if mount.get("mountPath").and_then(Value::as_str).is_some_and(hides_output) {
-            tell(
-                member(&place, "mountPath"),
-                "nothing can be mounted at or under /oncilla, where the output is".into(),
-            );
-        }
         let name = mount.get("name").and_then(Value::as_str);
         if let (Some(name), Some(volumes)) = (name, volumes)
             && !volumes.contains(name)
@@ -345,6 +349,12 @@ mod tests {
                 json!({"volumeMounts": [{"name": "v", "mountPath": "/a/../oncilla/"}]}),
                 json!({"spec": {"volumes": [{"name": "v"}]}}),
                 "container.volumeMounts[0].mountPath: nothing can be mounted at or under /oncilla, where the output is",
+            ),
+            (
+                "a device",
+                json!({"volumeDevices": [{"name": "v", "devicePath": "/oncilla/output"}]}),
+                json!({"spec": {"volumes": [{"name": "v"}]}}),
+                "container.volumeDevices[0].devicePath: nothing can be mounted at or under /oncilla, where the output is",
             ),
             (
                 "a label",
