@@ -68,7 +68,11 @@ async fn an_answer_that_never_ends_hits_the_deadline_too() {
     let server = Scripted::start(|_, _| Reply::HalfBody(r#"{"kind":"#.into())).await;
     let (client, meter) = client(&server, SHORT).await;
 
-    let result = write::patch_status(&client, "shop", "order", &json!({})).await;
+    let body = json!({});
+    let call = write::patch_status(&client, "shop", "order", &body);
+    let result = tokio::time::timeout(LONG / 10, call)
+        .await
+        .expect("the deadline ends it");
 
     let meaning = commit(classify(&result));
     assert!(

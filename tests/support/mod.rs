@@ -6,9 +6,7 @@
 pub mod cluster;
 pub mod faults;
 pub mod gate;
-pub mod install;
 pub mod kubelet;
 pub mod pod_status;
-pub mod runs;
 pub mod scripted;
 pub mod story;
