@@ -32,7 +32,10 @@ pub enum Outcome {
 
 /// Sends the effects of one commit. They are independent of each other, so creates do not wait for releases.
 pub async fn act(client: &Client, plan: &Plan, status: &WorkflowRunStatus, effects: &[Justified]) -> Vec<Outcome> {
-    let requests: Vec<_> = effects.iter().map(|effect| send(client, plan, status, effect).boxed()).collect();
+    let requests: Vec<_> = effects
+        .iter()
+        .map(|effect| send(client, plan, status, effect).boxed())
+        .collect();
     stream::iter(requests).buffered(AT_ONCE).collect().await
 }
 
@@ -43,15 +46,21 @@ async fn send(client: &Client, plan: &Plan, status: &WorkflowRunStatus, justifie
         Effect::CloseJob { name, uid } => {
             effect("close Job", name, &write::close_job(client, namespace, name, uid).await)
         }
-        Effect::DeleteJob { name, uid } => {
-            effect("delete Job", name, &write::delete_job(client, namespace, name, uid).await)
-        }
-        Effect::DeletePod { name, uid } => {
-            effect("delete pod", name, &write::delete_pod(client, namespace, name, uid).await)
-        }
-        Effect::ReleasePod { name, uid } => {
-            effect("release pod", name, &write::release_pod(client, namespace, name, uid).await)
-        }
+        Effect::DeleteJob { name, uid } => effect(
+            "delete Job",
+            name,
+            &write::delete_job(client, namespace, name, uid).await,
+        ),
+        Effect::DeletePod { name, uid } => effect(
+            "delete pod",
+            name,
+            &write::delete_pod(client, namespace, name, uid).await,
+        ),
+        Effect::ReleasePod { name, uid } => effect(
+            "release pod",
+            name,
+            &write::release_pod(client, namespace, name, uid).await,
+        ),
     }
 }
 
@@ -60,7 +69,9 @@ pub fn effect(verb: &str, name: &str, result: &Result<(), kube::Error>) -> Outco
     let what = format!("{verb} {name}");
     match answer::effect(answer::classify(result)) {
         EffectMeaning::Done => Outcome::Done,
-        EffectMeaning::Retry { message } => Outcome::Unknown { what: format!("{what}: {message}") },
+        EffectMeaning::Retry { message } => Outcome::Unknown {
+            what: format!("{what}: {message}"),
+        },
         EffectMeaning::Refused { message } => Outcome::Refused { what, message },
     }
 }
@@ -73,12 +84,16 @@ async fn create(
     path: &str,
 ) -> Outcome {
     let Some(create_before) = justified.create_before() else {
-        return Outcome::Unknown { what: format!("create the Job of {path}: no commit of its own") };
+        return Outcome::Unknown {
+            what: format!("create the Job of {path}: no commit of its own"),
+        };
     };
     let step = plan.steps.iter().find(|step| step.path == path);
     let record = status.steps.as_ref().and_then(|steps| steps.get(path));
     let (Some(step), Some(record)) = (step, record) else {
-        return Outcome::Unknown { what: format!("create the Job of {path}: it has no record") };
+        return Outcome::Unknown {
+            what: format!("create the Job of {path}: it has no record"),
+        };
     };
     let name = record.job_name.clone().unwrap_or_default();
     let empty = Default::default();
@@ -87,12 +102,17 @@ async fn create(
     let job = match build::job(plan, step, record, &scope, create_before) {
         Ok(job) => job,
         Err(error) => {
-            let meaning = CreateMeaning::Rejected { message: error.to_string() };
+            let meaning = CreateMeaning::Rejected {
+                message: error.to_string(),
+            };
             return Outcome::NotCreated { name, meaning };
         }
     };
     match write::create_job(client, &plan.run.namespace, &job).await {
-        Ok(job) => Outcome::Created { name, job: Box::new(job) },
+        Ok(job) => Outcome::Created {
+            name,
+            job: Box::new(job),
+        },
         Err(error) => {
             let meaning = answer::create(answer::classify::<()>(&Err(error)));
             Outcome::NotCreated { name, meaning }

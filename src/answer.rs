@@ -85,9 +85,7 @@ fn refusal(status: &Status) -> Answer {
     }
     match status.code {
         400 => Answer::Invalid { message },
-        403 if has_cause(&|cause| cause.reason == "NamespaceTerminating") => {
-            Answer::NamespaceTerminating { message }
-        }
+        403 if has_cause(&|cause| cause.reason == "NamespaceTerminating") => Answer::NamespaceTerminating { message },
         403 if is_quota(&status.message) => Answer::OverQuota { message },
         403 => Answer::Forbidden { message },
         404 if status.reason == "NotFound" => match details {
@@ -116,9 +114,7 @@ fn unknown(message: &str, retry_after: Option<Duration>) -> Answer {
 /// What follows the object's name in the words of an admission plugin. The name is ours and cannot hold them, whereas the
 /// rest of a message may quote what a user wrote.
 fn admission(message: &str) -> Option<&str> {
-    message
-        .split_once(" is forbidden: ")
-        .map(|(_object, words)| words)
+    message.split_once(" is forbidden: ").map(|(_object, words)| words)
 }
 
 fn denied_by_policy(message: &str) -> Option<&str> {
@@ -129,9 +125,7 @@ fn denied_by_policy(message: &str) -> Option<&str> {
 }
 
 fn is_quota(message: &str) -> bool {
-    admission(message).is_some_and(|words| {
-        words.starts_with("exceeded quota: ") || words.starts_with("failed quota: ")
-    })
+    admission(message).is_some_and(|words| words.starts_with("exceeded quota: ") || words.starts_with("failed quota: "))
 }
 
 /// What an answer to the create of a Job means.
@@ -168,9 +162,7 @@ pub fn create(answer: Answer) -> CreateMeaning {
         Answer::NamespaceTerminating { .. } => CreateMeaning::NamespaceTerminating,
         Answer::NamespaceGone => CreateMeaning::NamespaceGone,
         // A conflict is one over the quota's own object, not over the Job.
-        Answer::Conflict { message } | Answer::Unknown { message, .. } => {
-            CreateMeaning::Unknown { message }
-        }
+        Answer::Conflict { message } | Answer::Unknown { message, .. } => CreateMeaning::Unknown { message },
         Answer::OtherObject | Answer::Gone => CreateMeaning::Unknown {
             message: "the API server answered a create as if it were about a stored object".into(),
         },
@@ -200,15 +192,11 @@ pub fn commit(answer: Answer) -> CommitMeaning {
         Answer::Acknowledged => CommitMeaning::Acknowledged,
         Answer::Conflict { .. } => CommitMeaning::Conflict,
         Answer::Gone | Answer::NamespaceGone | Answer::OtherObject => CommitMeaning::Gone,
-        Answer::Invalid { message } | Answer::TooLate { message } => {
-            CommitMeaning::Refused { message }
+        Answer::Invalid { message } | Answer::TooLate { message } => CommitMeaning::Refused { message },
+        Answer::Forbidden { message } | Answer::OverQuota { message } | Answer::NamespaceTerminating { message } => {
+            CommitMeaning::Forbidden { message }
         }
-        Answer::Forbidden { message }
-        | Answer::OverQuota { message }
-        | Answer::NamespaceTerminating { message } => CommitMeaning::Forbidden { message },
-        Answer::Exists { message } | Answer::Unknown { message, .. } => {
-            CommitMeaning::Unknown { message }
-        }
+        Answer::Exists { message } | Answer::Unknown { message, .. } => CommitMeaning::Unknown { message },
     }
 }
 
@@ -226,12 +214,10 @@ pub enum EffectMeaning {
 /// What an answer to close, delete or release means.
 pub fn effect(answer: Answer) -> EffectMeaning {
     match answer {
-        Answer::Acknowledged | Answer::OtherObject | Answer::Gone | Answer::NamespaceGone => {
-            EffectMeaning::Done
+        Answer::Acknowledged | Answer::OtherObject | Answer::Gone | Answer::NamespaceGone => EffectMeaning::Done,
+        Answer::Conflict { message } | Answer::Exists { message } | Answer::Unknown { message, .. } => {
+            EffectMeaning::Retry { message }
         }
-        Answer::Conflict { message }
-        | Answer::Exists { message }
-        | Answer::Unknown { message, .. } => EffectMeaning::Retry { message },
         Answer::Invalid { message }
         | Answer::TooLate { message }
         | Answer::OverQuota { message }

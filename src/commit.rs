@@ -46,14 +46,24 @@ pub struct Justified {
 impl Recorded {
     /// A status that was read, with nothing to write. It justifies everything but a start.
     pub fn read(status: WorkflowRunStatus, resource_version: String) -> Recorded {
-        Recorded { status, resource_version, fresh: None }
+        Recorded {
+            status,
+            resource_version,
+            fresh: None,
+        }
     }
 
     /// The effects that this record justifies now. A start without a fresh commit of its own is left out: it comes again.
     pub fn justify(&self, effects: Vec<Effect>) -> Vec<Justified> {
-        let create_before = self.fresh.filter(|fresh| fresh.acknowledged.elapsed() < FRESH).and_then(|fresh| {
-            fresh.server_time.checked_add(SignedDuration::from_secs(CREATE_WINDOW_SECONDS)).ok()
-        });
+        let create_before = self
+            .fresh
+            .filter(|fresh| fresh.acknowledged.elapsed() < FRESH)
+            .and_then(|fresh| {
+                fresh
+                    .server_time
+                    .checked_add(SignedDuration::from_secs(CREATE_WINDOW_SECONDS))
+                    .ok()
+            });
         effects
             .into_iter()
             .filter(|effect| !effect.starts() || create_before.is_some())
@@ -84,7 +94,9 @@ pub async fn commit(
     let name = run.metadata.name.as_deref().unwrap_or_default();
     let namespace = run.metadata.namespace.as_deref().unwrap_or_default();
     let (Ok(old), Ok(new)) = (serde_json::to_value(&before.status), serde_json::to_value(&after)) else {
-        return Err(CommitMeaning::Refused { message: "the status cannot be written as JSON".into() });
+        return Err(CommitMeaning::Refused {
+            message: "the status cannot be written as JSON".into(),
+        });
     };
     let patch = json!({
         "metadata": {"resourceVersion": before.resource_version},
@@ -105,5 +117,9 @@ pub async fn commit(
 }
 
 fn resource_version(object: &Value) -> String {
-    object.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default().to_owned()
+    object
+        .pointer("/metadata/resourceVersion")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
 }

@@ -44,7 +44,10 @@ impl Journal {
             start_time: status.start_time,
             completion_time: status.completion_time,
             observed_cancel: status.observed_cancel,
-            outputs: status.outputs.as_ref().and_then(|outputs| serde_json::to_string(outputs).ok()),
+            outputs: status
+                .outputs
+                .as_ref()
+                .and_then(|outputs| serde_json::to_string(outputs).ok()),
             steps: status.steps.clone().unwrap_or_default(),
         }
     }

@@ -12,7 +12,12 @@ use crate::plan::Plan;
 
 /// The status to be written after `before`, with a greater revision. `plan` is none if the spec is not sound; `accepted` is
 /// then the text of all its faults.
-pub fn status(before: &WorkflowRunStatus, journal: &Journal, spec: Result<&Plan, &str>, now: Time) -> WorkflowRunStatus {
+pub fn status(
+    before: &WorkflowRunStatus,
+    journal: &Journal,
+    spec: Result<&Plan, &str>,
+    now: Time,
+) -> WorkflowRunStatus {
     let plan = spec.ok();
     let started = journal.start_time.is_some();
     let counts = plan.map(|plan| counts(plan, journal));
@@ -28,12 +33,18 @@ pub fn status(before: &WorkflowRunStatus, journal: &Journal, spec: Result<&Plan,
         observed_cancel: journal.observed_cancel,
         revision: before.revision + 1,
         counts,
-        params: before.params.clone().or_else(|| plan.filter(|plan| started && !plan.params.is_empty()).map(|p| p.params.clone())),
+        params: before.params.clone().or_else(|| {
+            plan.filter(|plan| started && !plan.params.is_empty())
+                .map(|p| p.params.clone())
+        }),
         idempotency: before.idempotency.clone().or_else(|| {
             let key = plan.filter(|_| started)?.idempotency_key.clone()?;
             Some(IdempotencyStatus { key })
         }),
-        outputs: journal.outputs.as_deref().and_then(|text| serde_json::from_str::<BTreeMap<String, Value>>(text).ok()),
+        outputs: journal
+            .outputs
+            .as_deref()
+            .and_then(|text| serde_json::from_str::<BTreeMap<String, Value>>(text).ok()),
         conditions: conditions(&before.conditions, journal, spec, now),
         steps: (!journal.steps.is_empty()).then(|| journal.steps.clone()),
     }
@@ -80,8 +91,18 @@ fn conditions(before: &[Condition], journal: &Journal, spec: Result<&Plan, &str>
         (ConditionType::Accepted, accepted.0, accepted.1, accepted.2),
         (ConditionType::Succeeded, succeeded, reason, message.clone()),
         (ConditionType::Finished, truth(ended), reason, String::new()),
-        (ConditionType::Reconciling, truth(!ended && !by_hand), reason, String::new()),
-        (ConditionType::Stalled, truth(bad || by_hand), reason, if bad || by_hand { message } else { String::new() }),
+        (
+            ConditionType::Reconciling,
+            truth(!ended && !by_hand),
+            reason,
+            String::new(),
+        ),
+        (
+            ConditionType::Stalled,
+            truth(bad || by_hand),
+            reason,
+            if bad || by_hand { message } else { String::new() },
+        ),
     ];
     rows.into_iter()
         .map(|(kind, status, reason, message)| {
@@ -101,7 +122,9 @@ fn conditions(before: &[Condition], journal: &Journal, spec: Result<&Plan, &str>
 /// The JSON merge patch (RFC 7396) that makes `after` out of `before`. What both leave out is not in it, so that fields
 /// that a newer version wrote are kept.
 pub fn merge_patch(before: &Value, after: &Value) -> Value {
-    let (Value::Object(old), Value::Object(new)) = (before, after) else { return after.clone() };
+    let (Value::Object(old), Value::Object(new)) = (before, after) else {
+        return after.clone();
+    };
     let mut patch = Map::new();
     for key in old.keys().filter(|key| !new.contains_key(*key)) {
         patch.insert(key.clone(), Value::Null);
@@ -138,12 +161,19 @@ mod tests {
 
     #[test]
     fn lists_are_replaced_whole() {
-        assert_eq!(merge_patch(&json!({"l": [1, 2]}), &json!({"l": [2]})), json!({"l": [2]}));
+        assert_eq!(
+            merge_patch(&json!({"l": [1, 2]}), &json!({"l": [2]})),
+            json!({"l": [2]})
+        );
     }
 
     #[test]
     fn a_condition_keeps_its_time_until_its_status_changes() {
-        let mut journal = Journal { phase: RunPhase::Running, reason: Some(RunReason::StepsRunning), ..Journal::default() };
+        let mut journal = Journal {
+            phase: RunPhase::Running,
+            reason: Some(RunReason::StepsRunning),
+            ..Journal::default()
+        };
         let first = conditions(&[], &journal, Err("f"), Time::from_millis(1_000));
         journal.message = Some("other words".into());
         let second = conditions(&first, &journal, Err("f"), Time::from_millis(2_000));
@@ -151,7 +181,13 @@ mod tests {
         assert_eq!(second[1].last_transition_time, Time::from_millis(1_000));
         journal.phase = RunPhase::Succeeded;
         let third = conditions(&second, &journal, Err("f"), Time::from_millis(3_000));
-        assert_eq!((third[1].status.as_str(), third[1].last_transition_time), ("True", Time::from_millis(3_000)));
-        assert_eq!((third[4].status.as_str(), third[4].last_transition_time), ("False", Time::from_millis(1_000)));
+        assert_eq!(
+            (third[1].status.as_str(), third[1].last_transition_time),
+            ("True", Time::from_millis(3_000))
+        );
+        assert_eq!(
+            (third[4].status.as_str(), third[4].last_transition_time),
+            ("False", Time::from_millis(1_000))
+        );
     }
 }

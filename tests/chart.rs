@@ -9,13 +9,19 @@ use serde_json::Value;
 
 /// Every flag of `oncilla controller` with its default, as --help says them.
 fn flags() -> BTreeMap<String, Option<String>> {
-    let output = Command::new(env!("CARGO_BIN_EXE_oncilla")).args(["controller", "--help"]).output().expect("oncilla runs");
+    let output = Command::new(env!("CARGO_BIN_EXE_oncilla"))
+        .args(["controller", "--help"])
+        .output()
+        .expect("oncilla runs");
     let help = String::from_utf8(output.stdout).expect("help is text");
     let mut flags = BTreeMap::new();
     let mut last = String::new();
     for line in help.lines().map(str::trim) {
         if let Some(at) = line.find("--").filter(|&at| at == 0 || line.starts_with('-')) {
-            last = line[at + 2..].chars().take_while(|c| c.is_ascii_lowercase() || *c == '-').collect();
+            last = line[at + 2..]
+                .chars()
+                .take_while(|c| c.is_ascii_lowercase() || *c == '-')
+                .collect();
             flags.insert(last.clone(), None);
         }
         if let Some((_, rest)) = line.split_once("[default: ") {
@@ -54,7 +60,13 @@ fn the_values_have_the_flags_defaults() {
     assert_eq!(values["namespace"], default("namespace"));
     assert_eq!(values["concurrency"].to_string(), default("concurrency"));
     assert_eq!(values["requestTimeoutSeconds"].to_string(), default("request-timeout"));
-    assert_eq!(format!("0.0.0.0:{}", values["health"]["port"]), default("health-address"));
+    assert_eq!(
+        format!("0.0.0.0:{}", values["health"]["port"]),
+        default("health-address")
+    );
     // In a cluster, machines read the log; at a shell, people do.
-    assert_eq!((values["log"]["format"].as_str(), default("log-format").as_str()), (Some("json"), "pretty"));
+    assert_eq!(
+        (values["log"]["format"].as_str(), default("log-format").as_str()),
+        (Some("json"), "pretty")
+    );
 }

@@ -105,15 +105,13 @@ async fn an_answer_that_cannot_be_read_is_unknown() {
 async fn a_watch_outlives_the_deadline() {
     let gate = Gate::closed();
     let opened = gate.clone();
-    let server = Scripted::start(
-        move |_, request| match request.path.contains("watch=true") {
-            true => Reply::StreamAfter(
-                opened.clone(),
-                json!({"type": "ADDED", "object": {"metadata": {"name": "p-1"}}}).to_string(),
-            ),
-            false => Reply::Silence,
-        },
-    )
+    let server = Scripted::start(move |_, request| match request.path.contains("watch=true") {
+        true => Reply::StreamAfter(
+            opened.clone(),
+            json!({"type": "ADDED", "object": {"metadata": {"name": "p-1"}}}).to_string(),
+        ),
+        false => Reply::Silence,
+    })
     .await;
     let (client, meter) = client(&server, SHORT).await;
 
@@ -126,9 +124,7 @@ async fn a_watch_outlives_the_deadline() {
     gate.open();
 
     let event = watch.try_next().await.unwrap().unwrap();
-    assert!(
-        matches!(event, kube::api::WatchEvent::Added(pod) if pod.metadata.name.as_deref() == Some("p-1"))
-    );
+    assert!(matches!(event, kube::api::WatchEvent::Added(pod) if pod.metadata.name.as_deref() == Some("p-1")));
     assert!(watch.next().await.is_none());
     assert_eq!(meter.count(|key| key.verb == Verb::Watch), 1);
 }
@@ -153,17 +149,9 @@ async fn a_throttled_request_is_not_repeated_behind_our_back() {
         assert!(jobs.get("j").await.is_err());
         assert_eq!(server.seen().len(), 1, "{code}");
 
-        assert!(
-            write::create_job(&client, "shop", &json!({}))
-                .await
-                .is_err()
-        );
+        assert!(write::create_job(&client, "shop", &json!({})).await.is_err());
         assert_eq!(server.seen().len(), 2, "{code}");
-        assert!(
-            write::patch_status(&client, "shop", "order", &json!({}))
-                .await
-                .is_err()
-        );
+        assert!(write::patch_status(&client, "shop", "order", &json!({})).await.is_err());
         assert_eq!(server.seen().len(), 3, "{code}");
         assert_eq!(meter.count(|_| true), 3, "{code}");
     }
@@ -207,18 +195,10 @@ async fn requests_are_counted_by_what_they_ask_and_how_they_end() {
     .await;
     let (client, meter) = client(&server, LONG).await;
 
-    write::patch_status(&client, "shop", "order", &json!({}))
-        .await
-        .unwrap();
-    write::create_job(&client, "shop", &json!({}))
-        .await
-        .unwrap();
-    write::create_job(&client, "shop", &json!({}))
-        .await
-        .unwrap();
-    write::delete_pod(&client, "shop", "p", "uid-1")
-        .await
-        .unwrap();
+    write::patch_status(&client, "shop", "order", &json!({})).await.unwrap();
+    write::create_job(&client, "shop", &json!({})).await.unwrap();
+    write::create_job(&client, "shop", &json!({})).await.unwrap();
+    write::delete_pod(&client, "shop", "p", "uid-1").await.unwrap();
     let _: Option<Value> = read::get_job(&client, "shop", "j").await.unwrap();
 
     let key = |resource: &str, subresource: &str, verb, outcome| Key {
@@ -234,12 +214,7 @@ async fn requests_are_counted_by_what_they_ask_and_how_they_end() {
             (key("jobs.batch", "", Verb::Create, Outcome::Success), 2),
             (key("pods", "", Verb::Delete, Outcome::Success), 1),
             (
-                key(
-                    "workflowruns.oncilla.dev",
-                    "status",
-                    Verb::Patch,
-                    Outcome::Success
-                ),
+                key("workflowruns.oncilla.dev", "status", Verb::Patch, Outcome::Success),
                 1
             ),
         ]
@@ -276,14 +251,10 @@ async fn a_commit_tells_when_the_server_acknowledged_it() {
     let (client, _) = client(&server, LONG).await;
 
     let patch = json!({"metadata": {"resourceVersion": "6"}, "status": {"revision": 3}});
-    let (stored, date) = write::patch_status(&client, "shop", "order", &patch)
-        .await
-        .unwrap();
+    let (stored, date) = write::patch_status(&client, "shop", "order", &patch).await.unwrap();
     assert_eq!(stored["metadata"]["resourceVersion"], "7");
     assert_eq!(date.unwrap().to_string(), "2026-11-29T20:00:34Z");
-    let (_, date) = write::patch_status(&client, "shop", "order", &patch)
-        .await
-        .unwrap();
+    let (_, date) = write::patch_status(&client, "shop", "order", &patch).await.unwrap();
     assert_eq!(date, None, "a server that does not tell the time");
 
     let seen = &server.seen()[0];
@@ -292,10 +263,7 @@ async fn a_commit_tells_when_the_server_acknowledged_it() {
         seen.path,
         "/apis/oncilla.dev/v1alpha1/namespaces/shop/workflowruns/order/status?fieldManager=oncilla&fieldValidation=Strict"
     );
-    assert_eq!(
-        seen.header("content-type"),
-        Some("application/merge-patch+json")
-    );
+    assert_eq!(seen.header("content-type"), Some("application/merge-patch+json"));
     assert_eq!(
         seen.header("user-agent"),
         Some(concat!("oncilla/", env!("CARGO_PKG_VERSION")))
@@ -339,11 +307,7 @@ async fn effects_name_the_object_by_uid_and_nothing_more_than_they_must() {
     assert_eq!(seen.len(), expected.len());
     for (seen, (method, path, body)) in seen.iter().zip(expected) {
         assert_eq!((seen.method.as_str(), &seen.path), (method, &path));
-        assert_eq!(
-            serde_json::from_str::<Value>(&seen.body).unwrap(),
-            body,
-            "{path}"
-        );
+        assert_eq!(serde_json::from_str::<Value>(&seen.body).unwrap(), body, "{path}");
     }
     assert_eq!(
         seen[2].header("content-type"),
@@ -385,10 +349,7 @@ async fn a_live_list_is_read_to_its_end() {
     assert_eq!(pods, [json!({"n": 1}), json!({"n": 2}), json!({"n": 3})]);
     let paths: Vec<String> = server.seen().into_iter().map(|seen| seen.path).collect();
     let first = "/api/v1/namespaces/shop/pods?limit=500&labelSelector=oncilla.dev%2Fattempt%3D1";
-    assert_eq!(
-        paths,
-        [first.to_string(), format!("{first}&continue=a%3Db")]
-    );
+    assert_eq!(paths, [first.to_string(), format!("{first}&continue=a%3Db")]);
 }
 
 /// The faults that later tests inject lie where the wire is: below the deadline and the meter.
@@ -416,16 +377,8 @@ async fn injected_faults_look_like_the_network() {
     }
     assert_eq!(reached, [0, 0, 1, 2], "what reaches the server");
     assert_eq!(faults.left(), 0);
-    let ends: Vec<(Outcome, u64)> = meter
-        .snapshot()
-        .iter()
-        .map(|(key, n)| (key.outcome, *n))
-        .collect();
-    let expected = [
-        (Outcome::ServerError, 1),
-        (Outcome::Timeout, 1),
-        (Outcome::Error, 2),
-    ];
+    let ends: Vec<(Outcome, u64)> = meter.snapshot().iter().map(|(key, n)| (key.outcome, *n)).collect();
+    let expected = [(Outcome::ServerError, 1), (Outcome::Timeout, 1), (Outcome::Error, 2)];
     assert_eq!(ends, expected);
 
     // Held back beyond its deadline it arrives all the same, late.

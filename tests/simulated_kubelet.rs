@@ -39,10 +39,7 @@ fn job(step: &str) -> Value {
 
 async fn begin(client: &Client, namespace: &Namespace, step: &str) -> String {
     let stored = write::create_job(client, &namespace.name, &job(step)).await;
-    stored.unwrap()["metadata"]["uid"]
-        .as_str()
-        .unwrap()
-        .to_string()
+    stored.unwrap()["metadata"]["uid"].as_str().unwrap().to_string()
 }
 
 /// Waits until the Job has ended, and says how.
@@ -61,17 +58,12 @@ async fn ended(namespace: &Namespace, step: &str) -> String {
 
 async fn pod(client: &Client, namespace: &Namespace, step: &str) -> Option<Pod> {
     let selector = format!("oncilla.dev/step={step}");
-    let mut pods = read::list_pods(client, Some(&namespace.name), &selector)
-        .await
-        .unwrap();
+    let mut pods = read::list_pods(client, Some(&namespace.name), &selector).await.unwrap();
     pods.pop()
 }
 
 fn phase(pod: &Pod) -> &str {
-    pod.status
-        .as_ref()
-        .and_then(|s| s.phase.as_deref())
-        .unwrap_or("")
+    pod.status.as_ref().and_then(|s| s.phase.as_deref()).unwrap_or("")
 }
 
 fn main_state(pod: &Pod) -> Value {
@@ -113,9 +105,7 @@ async fn steps_end_as_their_stories_say() {
         ("sum", "Complete", "Succeeded", 0, "Completed", json!("42")),
     ] {
         assert_eq!(ended(&namespace, step).await, end, "{step}");
-        let pod = pod(&client, &namespace, step)
-            .await
-            .expect("our finalizer keeps it");
+        let pod = pod(&client, &namespace, step).await.expect("our finalizer keeps it");
         assert_eq!(phase(&pod), phase_word, "{step}");
         let terminated = &main_state(&pod)["terminated"];
         assert_eq!(terminated["exitCode"], code, "{step}");
@@ -123,10 +113,7 @@ async fn steps_end_as_their_stories_say() {
         assert_eq!(terminated["message"], message, "{step}");
         assert!(terminated["containerID"].is_string(), "{step}");
         let status = pod.status.unwrap();
-        assert_eq!(
-            status.observed_generation, pod.metadata.generation,
-            "{step}"
-        );
+        assert_eq!(status.observed_generation, pod.metadata.generation, "{step}");
         assert!(status.start_time.is_some(), "{step}");
     }
     let executions = kubelet.executions("good");
@@ -145,14 +132,8 @@ async fn a_held_step_runs_until_its_gate_opens() {
     let namespace = cluster.namespace("held").await;
     let (scheduled, pulled, done) = (Gate::closed(), Gate::closed(), Gate::closed());
     let kubelet = Kubelet::start(cluster.admin.clone(), &namespace.name)
-        .story(
-            "big",
-            Story::unschedulable("0/1 nodes: no room").until(&scheduled),
-        )
-        .story(
-            "far",
-            Story::image_pull_failing("no such image").until(&pulled),
-        )
+        .story("big", Story::unschedulable("0/1 nodes: no room").until(&scheduled))
+        .story("far", Story::image_pull_failing("no such image").until(&pulled))
         .story("slow", Story::succeed("").held_by(&done));
     for step in ["big", "far", "slow"] {
         begin(&client, &namespace, step).await;
@@ -172,17 +153,14 @@ async fn a_held_step_runs_until_its_gate_opens() {
     wait_for("the image of far cannot be pulled", async || {
         let pod = pod(&client, &namespace, "far").await.ok_or("no pod")?;
         let state = main_state(&pod);
-        let said =
-            state["waiting"] == json!({"reason": "ImagePullBackOff", "message": "no such image"});
+        let said = state["waiting"] == json!({"reason": "ImagePullBackOff", "message": "no such image"});
         said.then_some(()).ok_or(state.to_string())
     })
     .await;
     done.reached(1).await;
     wait_for("slow is Running", async || {
         let pod = pod(&client, &namespace, "slow").await.ok_or("no pod")?;
-        (phase(&pod) == "Running")
-            .then_some(())
-            .ok_or(phase(&pod).to_string())
+        (phase(&pod) == "Running").then_some(()).ok_or(phase(&pod).to_string())
     })
     .await;
     let started: Vec<String> = kubelet.ledger().into_iter().map(|run| run.step).collect();
@@ -207,10 +185,7 @@ async fn a_stopped_step_says_that_it_was_told_to() {
     let kubelet = Kubelet::start(cluster.admin.clone(), &namespace.name)
         .story("lazy", Story::hang().when_stopped(0, "partial"))
         .story("shot", Story::pod_deleted())
-        .story(
-            "early",
-            Story::succeed("done").held_by(&gate).unaware_of_deletion(),
-        );
+        .story("early", Story::succeed("done").held_by(&gate).unaware_of_deletion());
     let uid = begin(&client, &namespace, "lazy").await;
     begin(&client, &namespace, "shot").await;
     begin(&client, &namespace, "early").await;
@@ -218,19 +193,13 @@ async fn a_stopped_step_says_that_it_was_told_to() {
     // Closed by its Job's deadline: the Job controller deletes the pod.
     wait_for("lazy is Running", async || {
         let pod = pod(&client, &namespace, "lazy").await.ok_or("no pod")?;
-        (phase(&pod) == "Running")
-            .then_some(())
-            .ok_or(phase(&pod).to_string())
+        (phase(&pod) == "Running").then_some(()).ok_or(phase(&pod).to_string())
     })
     .await;
-    write::close_job(&client, &namespace.name, "lazy", &uid)
-        .await
-        .unwrap();
+    write::close_job(&client, &namespace.name, "lazy", &uid).await.unwrap();
     for step in ["lazy", "shot"] {
         assert_eq!(ended(&namespace, step).await, "Failed", "{step}");
-        let pod = pod(&client, &namespace, step)
-            .await
-            .expect("our finalizer keeps it");
+        let pod = pod(&client, &namespace, step).await.expect("our finalizer keeps it");
         assert!(pod.metadata.deletion_timestamp.is_some(), "{step}");
         let status = pod.status.as_ref().unwrap();
         assert_eq!(pod.metadata.generation, Some(2), "{step}");
@@ -242,13 +211,8 @@ async fn a_stopped_step_says_that_it_was_told_to() {
     // One that had finished before the kubelet knew of the deletion says so by the generation.
     gate.reached(1).await;
     let running = pod(&client, &namespace, "early").await.unwrap();
-    let (name, uid) = (
-        running.metadata.name.unwrap(),
-        running.metadata.uid.unwrap(),
-    );
-    write::delete_pod(&client, &namespace.name, &name, &uid)
-        .await
-        .unwrap();
+    let (name, uid) = (running.metadata.name.unwrap(), running.metadata.uid.unwrap());
+    write::delete_pod(&client, &namespace.name, &name, &uid).await.unwrap();
     gate.open();
     wait_for("early has succeeded", async || {
         let pod = pod(&client, &namespace, "early").await.ok_or("no pod")?;
@@ -265,9 +229,7 @@ async fn a_stopped_step_says_that_it_was_told_to() {
 
     // Released, it goes.
     let (name, uid) = (lazy.metadata.name.unwrap(), lazy.metadata.uid.unwrap());
-    write::release_pod(&client, &namespace.name, &name, &uid)
-        .await
-        .unwrap();
+    write::release_pod(&client, &namespace.name, &name, &uid).await.unwrap();
     wait_for("lazy's pod is gone", async || {
         match pod(&client, &namespace, "lazy").await {
             None => Ok(()),
@@ -299,10 +261,7 @@ async fn the_real_api_server_answers_as_the_document_says() {
         "{rejected:?}"
     );
     let rejected = meaning(write::create_job(&client, ns, &job("Bad_Name")).await);
-    assert!(
-        matches!(rejected, CreateMeaning::Rejected { .. }),
-        "{rejected:?}"
-    );
+    assert!(matches!(rejected, CreateMeaning::Rejected { .. }), "{rejected:?}");
     let gone = meaning(write::create_job(&client, "no-such-namespace", &job("x")).await);
     assert_eq!(gone, CreateMeaning::NamespaceGone);
 
@@ -322,9 +281,7 @@ async fn the_real_api_server_answers_as_the_document_says() {
             .contains(&"oncilla.dev/evidence".to_string())
     );
     for _ in 0..2 {
-        write::release_pod(&client, ns, &name, &pod_uid)
-            .await
-            .unwrap();
+        write::release_pod(&client, ns, &name, &pod_uid).await.unwrap();
     }
     let released: Option<Pod> = read::get_pod(&client, ns, &name).await.unwrap();
     assert_eq!(released.unwrap().metadata.finalizers, None);
@@ -378,10 +335,7 @@ async fn the_real_api_server_answers_as_the_document_says() {
     let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hold", "finalizers": ["example.com/hold"]}});
     let configs = namespace.api::<k8s_openapi::api::core::v1::ConfigMap>();
     configs
-        .create(
-            &Default::default(),
-            &serde_json::from_value(config).unwrap(),
-        )
+        .create(&Default::default(), &serde_json::from_value(config).unwrap())
         .await
         .unwrap();
     namespace.finish().await;
@@ -389,11 +343,7 @@ async fn the_real_api_server_answers_as_the_document_says() {
     assert_eq!(ending, CreateMeaning::NamespaceTerminating);
     let release = json!({"metadata": {"finalizers": null}});
     configs
-        .patch(
-            "hold",
-            &Default::default(),
-            &kube::api::Patch::Merge(release),
-        )
+        .patch("hold", &Default::default(), &kube::api::Patch::Merge(release))
         .await
         .unwrap();
 }

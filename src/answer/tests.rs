@@ -62,11 +62,7 @@ fn result(code: &str, reason: &str, message: &str) -> Result<(), kube::Error> {
             None => (message, ("", "")),
         },
     };
-    let reason = if reason == "(no Status)" {
-        NOT_A_STATUS
-    } else {
-        reason
-    };
+    let reason = if reason == "(no Status)" { NOT_A_STATUS } else { reason };
     // `jobs.batch "j" …`: the API server repeats kind and name in the details.
     let named = message.split_once(" \"").and_then(|(kind, rest)| {
         let kind = kind.rsplit(' ').next()?.split('.').next()?;
@@ -96,9 +92,7 @@ fn result(code: &str, reason: &str, message: &str) -> Result<(), kube::Error> {
 
 fn word(debug: &impl std::fmt::Debug) -> String {
     let text = format!("{debug:?}");
-    let end = text
-        .find(|c: char| !c.is_alphanumeric())
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len());
     text[..end].to_string()
 }
 
@@ -114,18 +108,8 @@ fn the_document_says_what_the_code_does() {
     for row in rows() {
         let answer = classify(&row.result);
         assert_eq!(word(&answer), row.answer, "answer: {}", row.line);
-        assert_eq!(
-            create_word(&create(answer.clone())),
-            row.create,
-            "create: {}",
-            row.line
-        );
-        assert_eq!(
-            word(&commit(answer.clone())),
-            row.commit,
-            "commit: {}",
-            row.line
-        );
+        assert_eq!(create_word(&create(answer.clone())), row.create, "create: {}", row.line);
+        assert_eq!(word(&commit(answer.clone())), row.commit, "commit: {}", row.line);
         assert_eq!(word(&effect(answer)), row.effect, "effect: {}", row.line);
     }
 }
@@ -198,8 +182,7 @@ fn a_message_is_one_short_line() {
 #[test]
 fn an_error_tells_its_cause_once() {
     let io = std::io::Error::other("connection reset");
-    let Answer::Unknown { message, .. } = classify::<()>(&Err(kube::Error::Service(io.into())))
-    else {
+    let Answer::Unknown { message, .. } = classify::<()>(&Err(kube::Error::Service(io.into()))) else {
         panic!("no answer is unknown");
     };
     assert_eq!(message, "ServiceError: connection reset");

@@ -280,3 +280,57 @@ impl StepReason {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each word in JSON, and what the reference says about it.
+    fn written() -> Vec<(String, &'static str, &'static str)> {
+        fn all<T: Copy + Serialize>(
+            words: &[T],
+            of: impl Fn(T) -> (&'static str, &'static str),
+        ) -> Vec<(String, &'static str, &'static str)> {
+            let json = |word| serde_json::to_string(&word).unwrap();
+            words
+                .iter()
+                .map(|word| (json(*word), of(*word).0, of(*word).1))
+                .collect()
+        }
+        [
+            all(RunPhase::ALL, |word| (word.as_str(), word.meaning())),
+            all(RunReason::ALL, |word| (word.as_str(), word.meaning())),
+            all(StepPhase::ALL, |word| (word.as_str(), word.meaning())),
+            all(StepReason::ALL, |word| (word.as_str(), word.meaning())),
+            all(ConditionType::ALL, |word| (word.as_str(), word.meaning())),
+        ]
+        .concat()
+    }
+
+    #[test]
+    fn every_word_is_written_as_it_is_named_and_says_what_it_means() {
+        for (json, name, meaning) in written() {
+            assert_eq!(json, format!("\"{name}\""));
+            assert!(meaning.ends_with('.') && !meaning.starts_with(' '), "{name}: {meaning}");
+        }
+    }
+
+    #[test]
+    fn a_word_of_a_newer_version_can_be_read() {
+        assert_eq!(
+            serde_json::from_str::<StepReason>("\"Enchanted\"").unwrap(),
+            StepReason::Unrecognized
+        );
+        assert_eq!(
+            serde_json::from_str::<RunPhase>("\"Enchanted\"").unwrap(),
+            RunPhase::Unrecognized
+        );
+    }
+
+    #[test]
+    fn every_phase_of_a_step_that_is_written_now_has_a_reason() {
+        for phase in StepPhase::ALL.iter().filter(|phase| **phase != StepPhase::InDoubt) {
+            assert!(StepReason::ALL.iter().any(|reason| reason.phase() == *phase), "{phase}");
+        }
+    }
+}

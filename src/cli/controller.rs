@@ -17,7 +17,12 @@ const STACK: usize = 16 << 20;
 #[derive(clap::Args)]
 pub struct Args {
     /// Where /livez and /readyz are served.
-    #[arg(long, env = "ONCILLA_HEALTH_ADDRESS", default_value = "0.0.0.0:8080", value_name = "ADDRESS:PORT")]
+    #[arg(
+        long,
+        env = "ONCILLA_HEALTH_ADDRESS",
+        default_value = "0.0.0.0:8080",
+        value_name = "ADDRESS:PORT"
+    )]
     health_address: SocketAddr,
     /// Only runs in this namespace; without it those of all.
     #[arg(long, env = "ONCILLA_NAMESPACE", value_name = "NAMESPACE")]
@@ -51,7 +56,9 @@ pub fn run(args: &Args) -> Result<ExitCode, String> {
 
 fn log(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
     match format {
         LogFormat::Json => builder.json().init(),
         LogFormat::Pretty => builder.init(),
@@ -59,15 +66,18 @@ fn log(format: LogFormat) {
 }
 
 async fn serve(args: &Args) -> Result<(), String> {
-    let connection =
-        client::Options { deadline: Duration::from_secs(args.request_timeout), ..client::Options::default() };
+    let connection = client::Options {
+        deadline: Duration::from_secs(args.request_timeout),
+        ..client::Options::default()
+    };
     let (client, meter) = client::connect(connection).await.map_err(|error| error.to_string())?;
     let options = Options {
         health_address: Some(args.health_address),
         namespace: args.namespace.clone(),
         concurrency: args.concurrency,
     };
-    let mut terminate = signal(SignalKind::terminate()).map_err(|error| format!("cannot watch for SIGTERM: {error}"))?;
+    let mut terminate =
+        signal(SignalKind::terminate()).map_err(|error| format!("cannot watch for SIGTERM: {error}"))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| format!("cannot watch for SIGINT: {error}"))?;
     let told = async move {
         tokio::select! {
@@ -76,5 +86,7 @@ async fn serve(args: &Args) -> Result<(), String> {
         }
         tracing::info!("told to stop; what is under way ends first");
     };
-    controller::run(client, meter, options, told).await.map_err(|error| error.to_string())
+    controller::run(client, meter, options, told)
+        .await
+        .map_err(|error| error.to_string())
 }

@@ -70,9 +70,7 @@ pub struct Meter {
 impl Meter {
     /// Counts the requests of the service that it is laid around.
     pub fn layer(&self) -> MeterLayer {
-        MeterLayer {
-            meter: self.clone(),
-        }
+        MeterLayer { meter: self.clone() }
     }
 
     /// Every count, in order. A request is counted when its answer is there, a watch when it begins.
@@ -84,11 +82,7 @@ impl Meter {
     /// The requests so far for which `wanted` holds.
     pub fn count(&self, wanted: impl Fn(&Key) -> bool) -> u64 {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts
-            .iter()
-            .filter(|(key, _)| wanted(key))
-            .map(|(_, n)| n)
-            .sum()
+        counts.iter().filter(|(key, _)| wanted(key)).map(|(_, n)| n).sum()
     }
 
     fn add(&self, key: Key) {

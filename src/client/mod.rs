@@ -67,9 +67,7 @@ pub type Transport = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>
 pub async fn connect_through<L>(options: Options, below: &L) -> Result<(Client, Meter), Error>
 where
     L: Layer<Transport>,
-    L::Service: Service<Request<Body>, Response = Response<Box<DynBody>>, Error = BoxError>
-        + Send
-        + 'static,
+    L::Service: Service<Request<Body>, Response = Response<Box<DynBody>>, Error = BoxError> + Send + 'static,
     <L::Service as Service<Request<Body>>>::Future: Send + 'static,
 {
     let mut config = match options.config {
@@ -81,9 +79,7 @@ where
     config.default_retry = false;
     config.connect_timeout = Some(options.deadline);
     config.headers.retain(|(name, _)| name != USER_AGENT);
-    config
-        .headers
-        .push((USER_AGENT, HeaderValue::from_static(AGENT)));
+    config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
 
     let meter = Meter::default();
     let client = ClientBuilder::try_from(config)
@@ -117,12 +113,7 @@ impl Resource {
 
     fn collection(&self, namespace: Option<&str>) -> Result<String, kube::Error> {
         match namespace {
-            Some(namespace) => Ok(format!(
-                "{}/namespaces/{}/{}",
-                self.root,
-                part(namespace)?,
-                self.plural
-            )),
+            Some(namespace) => Ok(format!("{}/namespaces/{}/{}", self.root, part(namespace)?, self.plural)),
             None => Ok(format!("{}/{}", self.root, self.plural)),
         }
     }
@@ -142,11 +133,9 @@ fn part(name: &str) -> Result<&str, kube::Error> {
     if sound {
         return Ok(name);
     }
-    Err(kube::Error::BuildRequest(
-        kube::core::request::Error::Validation(format!(
-            "{name:?} is no name of a Kubernetes object"
-        )),
-    ))
+    Err(kube::Error::BuildRequest(kube::core::request::Error::Validation(
+        format!("{name:?} is no name of a Kubernetes object"),
+    )))
 }
 
 /// What every write says about itself: with strict validation an older CRD refuses a record instead of pruning it.

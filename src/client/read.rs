@@ -58,10 +58,7 @@ pub async fn get_run<K: DeserializeOwned>(
     get(client, RUNS, Some(namespace), name).await
 }
 
-pub async fn get_node<K: DeserializeOwned>(
-    client: &Client,
-    name: &str,
-) -> Result<Option<K>, kube::Error> {
+pub async fn get_node<K: DeserializeOwned>(client: &Client, name: &str) -> Result<Option<K>, kube::Error> {
     get(client, NODES, None, name).await
 }
 
@@ -133,9 +130,7 @@ fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                escaped.push(byte as char)
-            }
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => escaped.push(byte as char),
             byte => escaped.push_str(&format!("%{byte:02X}")),
         }
     }

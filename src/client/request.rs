@@ -62,9 +62,7 @@ pub struct Request {
 
 /// What `method` on `path_and_query` asks for.
 pub fn classify(method: &Method, path_and_query: &str) -> Request {
-    let (path, query) = path_and_query
-        .split_once('?')
-        .unwrap_or((path_and_query, ""));
+    let (path, query) = path_and_query.split_once('?').unwrap_or((path_and_query, ""));
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let (group, rest) = match parts.as_slice() {
         ["api", _version, rest @ ..] if !rest.is_empty() => ("", rest),

@@ -48,9 +48,7 @@ impl Retry {
         if tried >= self.tries {
             return Next::Stop;
         }
-        let doubled = self
-            .first
-            .saturating_mul(1 << tried.saturating_sub(1).min(16));
+        let doubled = self.first.saturating_mul(1 << tried.saturating_sub(1).min(16));
         let wait = retry_after.unwrap_or_default().max(doubled).min(self.cap);
         let mut hasher = DefaultHasher::new();
         (seed, tried).hash(&mut hasher);
@@ -132,12 +130,8 @@ mod tests {
         for answer in [
             Answer::Acknowledged,
             Answer::Gone,
-            Answer::Conflict {
-                message: String::new(),
-            },
-            Answer::Invalid {
-                message: String::new(),
-            },
+            Answer::Conflict { message: String::new() },
+            Answer::Invalid { message: String::new() },
         ] {
             assert_eq!(RETRY.next(&answer, 1, 7), Next::Stop, "{answer:?}");
         }
@@ -149,8 +143,6 @@ mod tests {
             tries: u32::MAX,
             ..RETRY
         };
-        assert!(
-            matches!(patient.next(&unknown(None), u32::MAX - 1, 7), Next::Wait(w) if w <= RETRY.cap * 5 / 4)
-        );
+        assert!(matches!(patient.next(&unknown(None), u32::MAX - 1, 7), Next::Wait(w) if w <= RETRY.cap * 5 / 4));
     }
 }

@@ -77,9 +77,7 @@ fn retry_after(headers: &HeaderMap) -> Option<u32> {
 
 fn date(headers: &HeaderMap) -> Option<Timestamp> {
     let text = headers.get(DATE)?.to_str().ok()?;
-    jiff::fmt::rfc2822::DateTimeParser::new()
-        .parse_timestamp(text)
-        .ok()
+    jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text).ok()
 }
 
 #[cfg(test)]
@@ -103,9 +101,7 @@ mod tests {
 
     #[test]
     fn when_to_come_again_is_read_from_the_header() {
-        let kube::Error::Api(status) =
-            refusal(429, &headers(RETRY_AFTER, "3"), b"Too many requests")
-        else {
+        let kube::Error::Api(status) = refusal(429, &headers(RETRY_AFTER, "3"), b"Too many requests") else {
             panic!("a refusal is an Api error");
         };
         assert_eq!(status.code, 429);

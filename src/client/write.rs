@@ -22,45 +22,27 @@ pub async fn patch_status(
     name: &str,
     merge_patch: &Value,
 ) -> Result<(Value, Option<Timestamp>), kube::Error> {
-    let uri = format!(
-        "{}/status{}",
-        RUNS.object(Some(namespace), name)?,
-        write_query()
-    );
+    let uri = format!("{}/status{}", RUNS.object(Some(namespace), name)?, write_query());
     let reply = send(client, Method::PATCH, &uri, MERGE, merge_patch).await?;
     Ok((reply.object, reply.date))
 }
 
 /// Creates a Job, sent once. Returns it as stored: webhooks may have changed it.
-pub async fn create_job(
-    client: &Client,
-    namespace: &str,
-    job: &Value,
-) -> Result<Value, kube::Error> {
+pub async fn create_job(client: &Client, namespace: &str, job: &Value) -> Result<Value, kube::Error> {
     let uri = format!("{}{}", JOBS.collection(Some(namespace))?, write_query());
     Ok(send(client, Method::POST, &uri, JSON, job).await?.object)
 }
 
 /// Closes an attempt for good: its Job ends a second after it has started, and starts no pod after that. Does nothing to a
 /// suspended Job; such a one is deleted instead.
-pub async fn close_job(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-    uid: &str,
-) -> Result<(), kube::Error> {
+pub async fn close_job(client: &Client, namespace: &str, name: &str, uid: &str) -> Result<(), kube::Error> {
     let patch = json!({"metadata": {"uid": uid}, "spec": {"activeDeadlineSeconds": 1}});
     patch_object(client, JOBS, namespace, name, &patch).await
 }
 
 /// Takes our finalizer, and no other, off a pod. Writing the list of finalizers would take the Job controller's away too,
 /// and make it run a step that has succeeded once more.
-pub async fn release_pod(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-    uid: &str,
-) -> Result<(), kube::Error> {
+pub async fn release_pod(client: &Client, namespace: &str, name: &str, uid: &str) -> Result<(), kube::Error> {
     let patch = json!({"metadata": {
         "uid": uid,
         "$deleteFromPrimitiveList/finalizers": [names::FINALIZER_EVIDENCE],
@@ -69,22 +51,12 @@ pub async fn release_pod(
 }
 
 /// Deletes a Job and, in the background, its pods.
-pub async fn delete_job(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-    uid: &str,
-) -> Result<(), kube::Error> {
+pub async fn delete_job(client: &Client, namespace: &str, name: &str, uid: &str) -> Result<(), kube::Error> {
     delete(client, JOBS, namespace, name, uid).await
 }
 
 /// Deletes a pod with the grace that its spec gives it.
-pub async fn delete_pod(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-    uid: &str,
-) -> Result<(), kube::Error> {
+pub async fn delete_pod(client: &Client, namespace: &str, name: &str, uid: &str) -> Result<(), kube::Error> {
     delete(client, PODS, namespace, name, uid).await
 }
 
@@ -101,9 +73,7 @@ async fn patch_object(
 ) -> Result<(), kube::Error> {
     let uri = resource.object(Some(namespace), name)? + &write_query();
     Retry::default()
-        .run(&uri, || {
-            send::<Value>(client, Method::PATCH, &uri, STRATEGIC, patch)
-        })
+        .run(&uri, || send::<Value>(client, Method::PATCH, &uri, STRATEGIC, patch))
         .await
         .map(drop)
 }
@@ -124,9 +94,7 @@ async fn delete(
         "preconditions": {"uid": uid},
     });
     Retry::default()
-        .run(&uri, || {
-            send::<Value>(client, Method::DELETE, &uri, JSON, &options)
-        })
+        .run(&uri, || send::<Value>(client, Method::DELETE, &uri, JSON, &options))
         .await
         .map(drop)
 }

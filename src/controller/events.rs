@@ -25,7 +25,11 @@ pub struct Told {
 pub fn told(before: &Journal, after: &Journal) -> Vec<Told> {
     let mut told = Vec::new();
     if before.start_time.is_none() && after.start_time.is_some() {
-        told.push(Told { warning: false, reason: "Started", note: "the first step is recorded; the spec is frozen".into() });
+        told.push(Told {
+            warning: false,
+            reason: "Started",
+            note: "the first step is recorded; the spec is frozen".into(),
+        });
     }
     for (path, record) in &after.steps {
         told.extend(told_of_step(path, before.steps.get(path), record));
@@ -36,7 +40,10 @@ pub fn told(before: &Journal, after: &Journal) -> Vec<Told> {
         told.push(Told {
             warning: after.phase == RunPhase::Failed,
             reason: after.reason.map_or("Completed", RunReason::as_str),
-            note: after.message.clone().unwrap_or_else(|| format!("{} steps ended", after.steps.len())),
+            note: after
+                .message
+                .clone()
+                .unwrap_or_else(|| format!("{} steps ended", after.steps.len())),
         });
     }
     told
@@ -44,10 +51,21 @@ pub fn told(before: &Journal, after: &Journal) -> Vec<Told> {
 
 fn told_of_step(path: &str, before: Option<&Record>, after: &Record) -> Option<Told> {
     let attempts = |record: Option<&Record>| record.map_or(0, |r| r.earlier_attempts.last().map_or(0, |a| a.attempt));
-    if let Some(last) = after.earlier_attempts.last().filter(|last| last.attempt > attempts(before)) {
+    if let Some(last) = after
+        .earlier_attempts
+        .last()
+        .filter(|last| last.attempt > attempts(before))
+    {
         let message = last.message.as_deref().unwrap_or_default();
-        let note = format!("{path}: attempt {} ended: {message}; it is tried again with the same key", last.attempt);
-        return Some(Told { warning: true, reason: last.reason.as_str(), note });
+        let note = format!(
+            "{path}: attempt {} ended: {message}; it is tried again with the same key",
+            last.attempt
+        );
+        return Some(Told {
+            warning: true,
+            reason: last.reason.as_str(),
+            note,
+        });
     }
     let reason = after.reason?;
     if before.is_some_and(|before| before.phase == after.phase && before.reason == after.reason) {
@@ -63,10 +81,16 @@ fn told_of_step(path: &str, before: Option<&Record>, after: &Record) -> Option<T
     );
     let message = after.message.as_deref().unwrap_or_default();
     match after.phase {
-        StepPhase::Failed => Some(Told { warning: true, reason: reason.as_str(), note: format!("{path}: failed: {message}") }),
-        StepPhase::Pending if waits => {
-            Some(Told { warning: true, reason: reason.as_str(), note: format!("{path}: waits: {message}") })
-        }
+        StepPhase::Failed => Some(Told {
+            warning: true,
+            reason: reason.as_str(),
+            note: format!("{path}: failed: {message}"),
+        }),
+        StepPhase::Pending if waits => Some(Told {
+            warning: true,
+            reason: reason.as_str(),
+            note: format!("{path}: waits: {message}"),
+        }),
         _ => None,
     }
 }
@@ -81,7 +105,11 @@ pub async fn publish(context: &Context, run: &RunView, before: &Journal, after: 
             note.truncate(cut);
         }
         let event = Event {
-            type_: if told.warning { EventType::Warning } else { EventType::Normal },
+            type_: if told.warning {
+                EventType::Warning
+            } else {
+                EventType::Normal
+            },
             reason: told.reason.to_owned(),
             note: Some(note),
             action: "Reconcile".into(),
@@ -104,11 +132,17 @@ mod tests {
         let mut going = idle.clone();
         going.start_time = Some(Time::from_millis(1));
         going.phase = RunPhase::Running;
-        going.steps.insert("a".into(), Record::without_job(StepPhase::Pending, StepReason::Starting, None));
+        going.steps.insert(
+            "a".into(),
+            Record::without_job(StepPhase::Pending, StepReason::Starting, None),
+        );
         let mut done = going.clone();
         done.phase = RunPhase::Succeeded;
         done.reason = Some(RunReason::Completed);
-        done.steps.insert("a".into(), Record::without_job(StepPhase::Succeeded, StepReason::Completed, None));
+        done.steps.insert(
+            "a".into(),
+            Record::without_job(StepPhase::Succeeded, StepReason::Completed, None),
+        );
         let reasons = |told: Vec<Told>| told.into_iter().map(|t| (t.reason, t.warning)).collect::<Vec<_>>();
         assert_eq!(reasons(told(&idle, &going)), [("Started", false)]);
         assert_eq!(reasons(told(&going, &done)), [("Completed", false)]);
@@ -118,9 +152,16 @@ mod tests {
     #[test]
     fn what_a_step_waits_for_is_told_once() {
         let mut before = Journal::default();
-        before.steps.insert("a".into(), Record::without_job(StepPhase::Pending, StepReason::Starting, None));
+        before.steps.insert(
+            "a".into(),
+            Record::without_job(StepPhase::Pending, StepReason::Starting, None),
+        );
         let mut after = before.clone();
-        let waits = Record::without_job(StepPhase::Pending, StepReason::ImagePullFailing, Some("not found".into()));
+        let waits = Record::without_job(
+            StepPhase::Pending,
+            StepReason::ImagePullFailing,
+            Some("not found".into()),
+        );
         after.steps.insert("a".into(), waits);
         assert_eq!(told(&before, &after)[0].note, "a: waits: not found");
         assert_eq!(told(&after, &after), []);

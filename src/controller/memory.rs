@@ -73,6 +73,13 @@ impl Memory {
 
 /// What a status that was read says, and its version.
 pub fn recorded(run: &RunView) -> Result<Recorded, serde_json::Error> {
-    let status = if run.status.is_null() { Default::default() } else { serde_json::from_value(run.status.clone())? };
-    Ok(Recorded::read(status, run.metadata.resource_version.clone().unwrap_or_default()))
+    let status = if run.status.is_null() {
+        Default::default()
+    } else {
+        serde_json::from_value(run.status.clone())?
+    };
+    Ok(Recorded::read(
+        status,
+        run.metadata.resource_version.clone().unwrap_or_default(),
+    ))
 }

@@ -41,7 +41,11 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { health_address: None, namespace: None, concurrency: 32 }
+        Options {
+            health_address: None,
+            namespace: None,
+            concurrency: 32,
+        }
     }
 }
 
@@ -77,7 +81,10 @@ impl Context {
     }
 
     pub fn forget(&self, uid: &str) {
-        self.memory.lock().unwrap_or_else(std::sync::PoisonError::into_inner).remove(uid);
+        self.memory
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .remove(uid);
     }
 
     /// Returns when Jobs and pods have been listed once.
@@ -103,18 +110,28 @@ pub async fn run(
     let ready = Ready::default();
     let mut tasks = tokio::task::JoinSet::new();
     if let Some(address) = options.health_address {
-        let listener = health::listen(address).await.map_err(|error| Error::Listen { address, error })?;
+        let listener = health::listen(address)
+            .await
+            .map_err(|error| Error::Listen { address, error })?;
         tasks.spawn(health::serve(listener, ready.clone()));
     }
     let runs: Api<RunView> = api(&client, &options);
-    runs.list_metadata(&kube::api::ListParams::default().limit(1)).await.map_err(Error::NoCrd)?;
+    runs.list_metadata(&kube::api::ListParams::default().limit(1))
+        .await
+        .map_err(Error::NoCrd)?;
 
     let (store, writer) = reflector::store();
     let context = Arc::new(Context {
         client: client.clone(),
         meter,
         index: Index::default(),
-        recorder: Recorder::new(client.clone(), Reporter { controller: MANAGER.into(), instance: None }),
+        recorder: Recorder::new(
+            client.clone(),
+            Reporter {
+                controller: MANAGER.into(),
+                instance: None,
+            },
+        ),
         run_deleted: Notify::new(),
         runs: store.clone(),
         listed: watch::Sender::new(false),
@@ -135,8 +152,18 @@ pub async fn run(
     let run_events = reflector::reflector(writer, run_events).touched_objects();
     let (news, changed) = mpsc::unbounded();
     let ours = watcher::Config::default().labels(LABEL_RUN_UID);
-    tasks.spawn(feed(watcher(api::<JobView>(&client, &options), ours.clone()), context.clone(), news.clone(), Index::on_job));
-    tasks.spawn(feed(watcher(api::<PodView>(&client, &options), ours), context.clone(), news, Index::on_pod));
+    tasks.spawn(feed(
+        watcher(api::<JobView>(&client, &options), ours.clone()),
+        context.clone(),
+        news.clone(),
+        Index::on_job,
+    ));
+    tasks.spawn(feed(
+        watcher(api::<PodView>(&client, &options), ours),
+        context.clone(),
+        news,
+        Index::on_pod,
+    ));
 
     // Decisions are made from three caches; before each is filled, absence would be taken for a fact far too often.
     let filled = {
@@ -175,7 +202,9 @@ async fn reconcile_listed(run: Arc<RunView>, context: Arc<Context>) -> Result<Ac
 }
 
 fn on_error(run: Arc<RunView>, error: &reconcile::Error, context: Arc<Context>) -> Action {
-    let failures = run.uid().map_or(0, |uid| reconcile::lock(&context.memory_of(&uid)).failures);
+    let failures = run
+        .uid()
+        .map_or(0, |uid| reconcile::lock(&context.memory_of(&uid)).failures);
     let wait = reconcile::backoff(failures);
     let namespace = run.namespace().unwrap_or_default();
     tracing::warn!(run = %run.name_any(), %namespace, %error, wait_ms = wait.as_millis() as u64, "a reconcile failed");
@@ -208,7 +237,9 @@ async fn feed<K>(
                     let _ = news.unbounded_send(ObjectRef::new(&run.name).within(&run.namespace));
                 }
                 if context.index.is_listed() {
-                    context.listed.send_if_modified(|listed| !std::mem::replace(listed, true));
+                    context
+                        .listed
+                        .send_if_modified(|listed| !std::mem::replace(listed, true));
                 }
             }
             Err(error) => tracing::warn!(%error, "a watch was interrupted"),

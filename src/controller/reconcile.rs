@@ -48,7 +48,9 @@ pub enum Error {
 
 /// Reconciles `run` once.
 pub async fn reconcile(run: Arc<RunView>, context: Arc<Context>) -> Result<Action, Error> {
-    let Some(uid) = run.metadata.uid.clone() else { return Ok(Action::await_change()) };
+    let Some(uid) = run.metadata.uid.clone() else {
+        return Ok(Action::await_change());
+    };
     let memory = context.memory_of(&uid);
     if run.metadata.deletion_timestamp.is_some() {
         return super::sweep::release_deleted(&context, &run).await;
@@ -64,7 +66,9 @@ pub async fn reconcile(run: Arc<RunView>, context: Arc<Context>) -> Result<Actio
 
 /// How long to wait after `failures` failed reconciles in a row.
 pub fn backoff(failures: u32) -> Duration {
-    Duration::from_millis(200).saturating_mul(1 << failures.min(8)).min(Duration::from_secs(30))
+    Duration::from_millis(200)
+        .saturating_mul(1 << failures.min(8))
+        .min(Duration::from_secs(30))
 }
 
 pub(super) fn lock(memory: &Mutex<Memory>) -> std::sync::MutexGuard<'_, Memory> {
@@ -123,7 +127,9 @@ async fn rounds(run: &RunView, context: &Context, memory: &Mutex<Memory>) -> Res
         } else {
             recorded
         };
-        let Ok(plan) = &planned else { return Ok(Action::await_change()) };
+        let Ok(plan) = &planned else {
+            return Ok(Action::await_change());
+        };
         let justified = recorded.justify(decision.effects);
         let outcomes = act::act(&context.client, plan, &recorded.status, &justified).await;
         let after = settle(plan, outcomes, context, memory, &recorded).await?;
@@ -161,7 +167,9 @@ async fn decide_live(
             return Ok((decision, journal));
         }
         for query in new {
-            live::answer(&context.client, &plan.run, &query, &mut evidence, &context.index).await.map_err(Error::Read)?;
+            live::answer(&context.client, &plan.run, &query, &mut evidence, &context.index)
+                .await
+                .map_err(Error::Read)?;
             asked.insert(query);
         }
     }
@@ -213,7 +221,9 @@ async fn settle(
                 None => after.requeue(SOON),
             },
             Outcome::NotCreated { name, meaning } => {
-                let Some(attempt) = attempt_named(plan, recorded, &name) else { continue };
+                let Some(attempt) = attempt_named(plan, recorded, &name) else {
+                    continue;
+                };
                 not_created(plan, name, attempt, meaning, context, memory, &mut after).await?;
             }
             Outcome::Unknown { what } => {
@@ -237,7 +247,9 @@ async fn settle(
 /// The attempt whose Job has this name in the journal.
 fn attempt_named(plan: &Plan, recorded: &Recorded, name: &str) -> Option<AttemptId> {
     let steps = recorded.status.steps.as_ref()?;
-    let (path, record) = steps.iter().find(|(_, record)| record.job_name.as_deref() == Some(name))?;
+    let (path, record) = steps
+        .iter()
+        .find(|(_, record)| record.job_name.as_deref() == Some(name))?;
     let step = plan.steps.iter().find(|step| step.path == *path)?;
     Some((step.hash.clone(), record.attempt))
 }
@@ -253,7 +265,9 @@ async fn not_created(
 ) -> Result<(), Error> {
     let refusal = match meaning {
         CreateMeaning::Exists { .. } => {
-            let found = live::existing_job(&context.client, &plan.run, &name, &attempt).await.map_err(Error::Read)?;
+            let found = live::existing_job(&context.client, &plan.run, &name, &attempt)
+                .await
+                .map_err(Error::Read)?;
             match found {
                 live::Existing::Ours(job) => {
                     lock(memory).created(name, *job);
@@ -268,7 +282,10 @@ async fn not_created(
             }
         }
         CreateMeaning::Rejected { message } => Refusal::Rejected { message },
-        CreateMeaning::NotNow(waiting) => Refusal::NotNow { waiting, again: now().plus(NOT_NOW.as_millis() as i64) },
+        CreateMeaning::NotNow(waiting) => Refusal::NotNow {
+            waiting,
+            again: now().plus(NOT_NOW.as_millis() as i64),
+        },
         CreateMeaning::TooLate => {
             // The answer took longer than the Job may wait: nothing was created, and the record has to be renewed.
             after.again = true;
@@ -328,8 +345,9 @@ fn generation(run: &RunView) -> i64 {
 async fn refetch(context: &Context, run: &RunView) -> Result<Option<RunView>, Error> {
     let name = run.metadata.name.as_deref().unwrap_or_default();
     let namespace = run.metadata.namespace.as_deref().unwrap_or_default();
-    let fresh: Option<RunView> =
-        crate::client::read::get_run(&context.client, namespace, name).await.map_err(Error::Read)?;
+    let fresh: Option<RunView> = crate::client::read::get_run(&context.client, namespace, name)
+        .await
+        .map_err(Error::Read)?;
     Ok(fresh.filter(|fresh| fresh.metadata.uid == run.metadata.uid))
 }
 

@@ -24,7 +24,11 @@ pub async fn release_deleted(context: &Context, run: &RunView) -> Result<Action,
     let uid = run.metadata.uid.as_deref().unwrap_or_default();
     let namespace = run.metadata.namespace.as_deref().unwrap_or_default();
     let left = !release_all(context, namespace, uid).await;
-    Ok(if left { Action::requeue(AGAIN) } else { Action::await_change() })
+    Ok(if left {
+        Action::requeue(AGAIN)
+    } else {
+        Action::await_change()
+    })
 }
 
 /// Releases what is held for runs that are gone: at the start, whenever a run is deleted, and every minute.

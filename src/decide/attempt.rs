@@ -24,7 +24,13 @@ struct Ended {
 impl Ended {
     fn without_pod(reason: StepReason, message: impl Into<String>) -> Ended {
         let message = Some(message.into());
-        Ended { reason, disruption: reason.is_disruption(), exit_code: None, message, times: Times::default() }
+        Ended {
+            reason,
+            disruption: reason.is_disruption(),
+            exit_code: None,
+            message,
+            times: Times::default(),
+        }
     }
 }
 
@@ -41,7 +47,10 @@ fn template(step: &StepPlan) -> StepTemplate {
 enum Pods<'a> {
     None,
     /// At least one may still run.
-    Going { pod: &'a PodEvidence, verdict: Verdict },
+    Going {
+        pod: &'a PodEvidence,
+        verdict: Verdict,
+    },
     /// All have stopped, none with success.
     Ended(Ended),
     /// One ended with exit 0 and an output that cannot be kept.
@@ -51,15 +60,19 @@ enum Pods<'a> {
 impl<'a> Run<'a> {
     /// Names an attempt in the journal; the Job is created after the commit.
     pub(super) fn begin_attempt(&mut self, step: &StepPlan, before: Option<Record>) {
-        let mut record = before
-            .unwrap_or_else(|| Record::without_job(StepPhase::Pending, StepReason::Starting, None));
+        let mut record = before.unwrap_or_else(|| Record::without_job(StepPhase::Pending, StepReason::Starting, None));
         record.phase = StepPhase::Pending;
         record.reason = Some(StepReason::Starting);
         record.message = None;
         record.attempt += 1;
         record.fence = self.now.millis().max(record.fence + 1);
-        record.job_name =
-            Some(plan::names::job_name(&self.plan.run.name, &step.name, &self.plan.run.uid, &step.path, record.attempt));
+        record.job_name = Some(plan::names::job_name(
+            &self.plan.run.name,
+            &step.name,
+            &self.plan.run.uid,
+            &step.path,
+            record.attempt,
+        ));
         record.job_uid = None;
         record.pod_uid = None;
         record.attempt_time = Some(self.now);
@@ -75,7 +88,9 @@ impl<'a> Run<'a> {
     /// Has the Job that the record names created after the commit.
     fn create(&mut self, step: &StepPlan, record: &mut Record) {
         record.create_before = Some(self.now.plus(CREATE_WINDOW_SECONDS * 1_000));
-        self.act(Effect::CreateJob { path: step.path.clone() });
+        self.act(Effect::CreateJob {
+            path: step.path.clone(),
+        });
     }
 
     fn write(&mut self, step: &StepPlan, record: Record) {
@@ -115,10 +130,13 @@ impl<'a> Run<'a> {
     /// The first valid success is the result, of whichever pod of whichever attempt (R7).
     fn first_success(&self, step: &StepPlan) -> Option<(StepOutput, Times)> {
         let template = template(step);
-        let successes = self.pods_of(step).iter().filter_map(|pod| match verdict::verdict(pod, &template) {
-            Verdict::Success { output, times } => Some((output, times)),
-            _ => None,
-        });
+        let successes = self
+            .pods_of(step)
+            .iter()
+            .filter_map(|pod| match verdict::verdict(pod, &template) {
+                Verdict::Success { output, times } => Some((output, times)),
+                _ => None,
+            });
         successes.min_by_key(|(_, times)| times.finished)
     }
 
@@ -160,7 +178,10 @@ impl<'a> Run<'a> {
     }
 
     fn job(&self, step: &StepPlan, record: &Record) -> Option<(&'a str, &'a JobEvidence)> {
-        self.jobs_of(step).iter().copied().find(|(_, job)| job.attempt.1 == record.attempt)
+        self.jobs_of(step)
+            .iter()
+            .copied()
+            .find(|(_, job)| job.attempt.1 == record.attempt)
     }
 
     /// Whether the attempt has to be stopped; recorded before anything is done about it.
@@ -205,7 +226,13 @@ impl<'a> Run<'a> {
                 }
                 Verdict::BadOutput { reason, message, times } => {
                     let message = Some(message);
-                    bad = Some(Ended { reason, disruption: false, exit_code: Some(0), message, times });
+                    bad = Some(Ended {
+                        reason,
+                        disruption: false,
+                        exit_code: Some(0),
+                        message,
+                        times,
+                    });
                 }
                 Verdict::Failure(failure) => {
                     let ended = Ended {
@@ -215,7 +242,10 @@ impl<'a> Run<'a> {
                         message: Some(failure.message).filter(|text| !text.is_empty()),
                         times: failure.times,
                     };
-                    if last.as_ref().is_none_or(|last| last.times.finished <= ended.times.finished) {
+                    if last
+                        .as_ref()
+                        .is_none_or(|last| last.times.finished <= ended.times.finished)
+                    {
                         last = Some(ended);
                     }
                 }
@@ -266,12 +296,18 @@ impl<'a> Run<'a> {
                     self.wake_at(worth);
                 }
             }
-            Verdict::Waiting { waiting: Some(waiting), .. } => self.explain(&mut record, waiting),
+            Verdict::Waiting {
+                waiting: Some(waiting), ..
+            } => self.explain(&mut record, waiting),
             Verdict::Waiting { waiting: None, .. } => {
                 // Volumes that cannot be mounted show in the pod's events only.
                 let worth = record.attempt_time.unwrap_or(self.now).plus(WORTH_A_QUESTION);
                 if self.now >= worth {
-                    self.ask(Query::Explain { name: pod.name.clone(), uid: pod.uid.clone(), is_pod: true });
+                    self.ask(Query::Explain {
+                        name: pod.name.clone(),
+                        uid: pod.uid.clone(),
+                        is_pod: true,
+                    });
                     self.wake_at(self.now.plus(LOOK_AGAIN));
                 } else {
                     self.wake_at(worth);
@@ -302,13 +338,7 @@ impl<'a> Run<'a> {
     }
 
     /// An attempt without a pod that nobody wants stopped.
-    fn no_pod(
-        &mut self,
-        step: &StepPlan,
-        mut record: Record,
-        id: &AttemptId,
-        job: Option<(&'a str, &'a JobEvidence)>,
-    ) {
+    fn no_pod(&mut self, step: &StepPlan, mut record: Record, id: &AttemptId, job: Option<(&'a str, &'a JobEvidence)>) {
         let name = record.job_name.clone().unwrap_or_default();
         match job {
             Some((_, job)) if job.deleting || job.state != JobState::Active => {
@@ -321,16 +351,28 @@ impl<'a> Run<'a> {
                     (_, JobState::Complete) => "its Job is complete",
                     _ => "its Job has failed",
                 };
-                self.end_attempt(step, record, Ended::without_pod(StepReason::PodLost, format!("{how}, and no pod of it is left")));
+                self.end_attempt(
+                    step,
+                    record,
+                    Ended::without_pod(StepReason::PodLost, format!("{how}, and no pod of it is left")),
+                );
             }
             Some((_, job)) => {
                 if let Some(waiting) = &job.waiting {
                     self.explain(&mut record, waiting);
                     self.wake_at(self.now.plus(LOOK_AGAIN));
                 }
-                let worth = job.created.or(record.attempt_time).unwrap_or(self.now).plus(WORTH_A_QUESTION);
+                let worth = job
+                    .created
+                    .or(record.attempt_time)
+                    .unwrap_or(self.now)
+                    .plus(WORTH_A_QUESTION);
                 if self.now >= worth {
-                    self.ask(Query::Explain { name, uid: job.uid.clone(), is_pod: false });
+                    self.ask(Query::Explain {
+                        name,
+                        uid: job.uid.clone(),
+                        is_pod: false,
+                    });
                     self.wake_at(self.now.plus(LOOK_AGAIN));
                 } else {
                     self.wake_at(worth);
@@ -339,10 +381,18 @@ impl<'a> Run<'a> {
             }
             None => match self.evidence.refusals.get(&name) {
                 Some(Refusal::Rejected { message }) => {
-                    self.end_attempt(step, record, Ended::without_pod(StepReason::JobRejected, message.clone()));
+                    self.end_attempt(
+                        step,
+                        record,
+                        Ended::without_pod(StepReason::JobRejected, message.clone()),
+                    );
                 }
                 Some(Refusal::NameTaken { message }) => {
-                    self.end_attempt(step, record, Ended::without_pod(StepReason::JobNameTaken, message.clone()));
+                    self.end_attempt(
+                        step,
+                        record,
+                        Ended::without_pod(StepReason::JobNameTaken, message.clone()),
+                    );
                 }
                 Some(Refusal::NotNow { waiting, again }) => {
                     record.reason = Some(waiting.reason);
@@ -359,7 +409,8 @@ impl<'a> Run<'a> {
                         return self.write(step, record);
                     }
                     if record.job_uid.is_some() {
-                        let ended = Ended::without_pod(StepReason::PodLost, "its Job is gone, and no pod of it is left");
+                        let ended =
+                            Ended::without_pod(StepReason::PodLost, "its Job is gone, and no pod of it is left");
                         return self.end_attempt(step, record, ended);
                     }
                     // Named, and never created as far as anyone can tell: the answer was lost, or the controller before it asked.
@@ -374,7 +425,10 @@ impl<'a> Run<'a> {
     fn read_live(&mut self, id: &AttemptId, record: &Record) -> bool {
         let live = self.evidence.live.contains(id);
         if !live {
-            self.ask(Query::Attempt { attempt: id.clone(), job_name: record.job_name.clone() });
+            self.ask(Query::Attempt {
+                attempt: id.clone(),
+                job_name: record.job_name.clone(),
+            });
             self.wake_at(self.now.plus(LOOK_AGAIN));
         }
         live
@@ -420,7 +474,11 @@ impl<'a> Run<'a> {
                 return;
             }
             let (name, uid) = (name.to_owned(), job.uid.clone());
-            self.act(if job.suspended { Effect::DeleteJob { name, uid } } else { Effect::CloseJob { name, uid } });
+            self.act(if job.suspended {
+                Effect::DeleteJob { name, uid }
+            } else {
+                Effect::CloseJob { name, uid }
+            });
         } else {
             let id = (step.hash.clone(), record.attempt);
             self.read_live(&id, record);
@@ -460,7 +518,10 @@ impl<'a> Run<'a> {
         let most = step.max_attempts(&scope).unwrap_or(1);
         let no_more = if record.disruptions > step.max_disruptions {
             let last = message.as_deref().unwrap_or_default();
-            let text = format!("{} disruptions, more than {}; the last: {reason} {last}", record.disruptions, step.max_disruptions);
+            let text = format!(
+                "{} disruptions, more than {}; the last: {reason} {last}",
+                record.disruptions, step.max_disruptions
+            );
             Some((StepReason::TooManyDisruptions, Some(text)))
         } else if !disruption && record.attempt - record.disruptions >= most {
             Some((reason, message.clone()))
@@ -510,7 +571,13 @@ impl<'a> Run<'a> {
             record.completion_time = Some(last.completion_time);
             record.earlier_attempts.pop();
             return match stop {
-                Stop::Cancelled => self.finalize(step, record, StepPhase::Cancelled, StepReason::RunCancelled, Some(message)),
+                Stop::Cancelled => self.finalize(
+                    step,
+                    record,
+                    StepPhase::Cancelled,
+                    StepReason::RunCancelled,
+                    Some(message),
+                ),
                 _ => {
                     let text = format!("{message} (not tried again: the run is stopping)");
                     self.finalize(step, record, StepPhase::Failed, last.reason, Some(text))
@@ -519,7 +586,10 @@ impl<'a> Run<'a> {
         }
         if self.control.suspend {
             record.reason = Some(StepReason::RunSuspended);
-            record.message = Some(format!("attempt {} waits for spec.control.suspend: false", record.attempt + 1));
+            record.message = Some(format!(
+                "attempt {} waits for spec.control.suspend: false",
+                record.attempt + 1
+            ));
             return self.write(step, record);
         }
         let scope = self.scope(step, Some(record.attempt));
@@ -527,14 +597,23 @@ impl<'a> Run<'a> {
             Ok(backoff) => plan::wait_ms(backoff, &step.key, record.attempt),
             Err(error) => {
                 let message = format!("retry.backoff: {error}");
-                return self.finalize(step, record, StepPhase::Failed, StepReason::ExpressionError, Some(message));
+                return self.finalize(
+                    step,
+                    record,
+                    StepPhase::Failed,
+                    StepReason::ExpressionError,
+                    Some(message),
+                );
             }
         };
         let due = last.completion_time.plus(wait);
         let going = self.pods_of(step).iter().copied().find(|pod| !verdict::stopped(pod));
         if let Some(pod) = going {
             record.reason = Some(StepReason::Backoff);
-            record.message = Some(one_line(&format!("waits for pod {} of attempt {} to stop", pod.name, pod.attempt.1)));
+            record.message = Some(one_line(&format!(
+                "waits for pod {} of attempt {} to stop",
+                pod.name, pod.attempt.1
+            )));
             if let Node::Named(name) = &pod.node {
                 self.ask(Query::Node { name: name.clone() });
             }
@@ -544,8 +623,10 @@ impl<'a> Run<'a> {
         if self.now < due {
             let failed = last.message.as_deref().unwrap_or("failed");
             record.reason = Some(StepReason::Backoff);
-            record.message =
-                Some(one_line(&format!("attempt {} ({}): {failed}; the next at {due}", last.attempt, last.reason)));
+            record.message = Some(one_line(&format!(
+                "attempt {} ({}): {failed}; the next at {due}",
+                last.attempt, last.reason
+            )));
             self.wake_at(due);
             return self.write(step, record);
         }
@@ -553,7 +634,13 @@ impl<'a> Run<'a> {
         match self.check_expressions(step, &scope) {
             Ok(()) => self.begin_attempt(step, Some(record)),
             Err(message) => {
-                self.finalize(step, record, StepPhase::Failed, StepReason::ExpressionError, Some(message));
+                self.finalize(
+                    step,
+                    record,
+                    StepPhase::Failed,
+                    StepReason::ExpressionError,
+                    Some(message),
+                );
             }
         }
     }
@@ -561,9 +648,13 @@ impl<'a> Run<'a> {
     /// Pods of attempts whose end is recorded need not be kept any more.
     fn release_earlier(&mut self, step: &StepPlan, record: &Record) {
         for pod in self.pods_of(step).to_vec() {
-            let recorded = pod.attempt.1 < record.attempt || pod.attempt.1 == record.attempt && record.job_name.is_none();
+            let recorded =
+                pod.attempt.1 < record.attempt || pod.attempt.1 == record.attempt && record.job_name.is_none();
             if recorded && pod.held && verdict::stopped(pod) {
-                self.act(Effect::ReleasePod { name: pod.name.clone(), uid: pod.uid.clone() });
+                self.act(Effect::ReleasePod {
+                    name: pod.name.clone(),
+                    uid: pod.uid.clone(),
+                });
             }
         }
     }
@@ -571,17 +662,28 @@ impl<'a> Run<'a> {
     /// A step that has ended: other live pods are deleted, Jobs that could still start one are closed, pods are released.
     pub(super) fn tidy(&mut self, step: &StepPlan) {
         for (name, job) in self.jobs_of(step).to_vec() {
-            let own: Vec<_> = self.pods_of(step).iter().filter(|pod| pod.attempt == job.attempt).collect();
+            let own: Vec<_> = self
+                .pods_of(step)
+                .iter()
+                .filter(|pod| pod.attempt == job.attempt)
+                .collect();
             let could_start = own.is_empty() || own.iter().any(|pod| !verdict::stopped(pod));
             if job.state == JobState::Active && !job.deleting && !job.closing && could_start {
                 let (name, uid) = (name.to_owned(), job.uid.clone());
-                self.act(if job.suspended { Effect::DeleteJob { name, uid } } else { Effect::CloseJob { name, uid } });
+                self.act(if job.suspended {
+                    Effect::DeleteJob { name, uid }
+                } else {
+                    Effect::CloseJob { name, uid }
+                });
             }
         }
         for pod in self.pods_of(step).to_vec() {
             let (name, uid) = (pod.name.clone(), pod.uid.clone());
             if !verdict::stopped(pod) && !pod.deleting {
-                self.act(Effect::DeletePod { name: name.clone(), uid: uid.clone() });
+                self.act(Effect::DeletePod {
+                    name: name.clone(),
+                    uid: uid.clone(),
+                });
             }
             if pod.held {
                 self.act(Effect::ReleasePod { name, uid });

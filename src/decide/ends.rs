@@ -17,7 +17,11 @@ impl Run<'_> {
             self.skip_the_rest();
         }
         let journal = &self.out.journal;
-        let ended = self.plan.steps.iter().all(|step| journal.steps.get(&step.path).is_some_and(|r| r.phase.is_final()));
+        let ended = self
+            .plan
+            .steps
+            .iter()
+            .all(|step| journal.steps.get(&step.path).is_some_and(|r| r.phase.is_final()));
         if ended {
             return self.finish(stop);
         }
@@ -54,13 +58,21 @@ impl Run<'_> {
             let message = "suspended: nothing starts until spec.control.suspend is false".to_owned();
             return (RunPhase::Suspended, RunReason::Suspended, message);
         }
-        let phase = if journal.start_time.is_some() { RunPhase::Running } else { RunPhase::Pending };
+        let phase = if journal.start_time.is_some() {
+            RunPhase::Running
+        } else {
+            RunPhase::Pending
+        };
         (phase, RunReason::StepsRunning, self.going_on())
     }
 
     /// Whether a step has an attempt that has not ended.
     fn has_attempt(&self) -> bool {
-        self.out.journal.steps.values().any(|record| !record.phase.is_final() && record.job_name.is_some())
+        self.out
+            .journal
+            .steps
+            .values()
+            .any(|record| !record.phase.is_final() && record.job_name.is_some())
     }
 
     /// What the run does now, in one line: first what a person may have to see to.
@@ -69,7 +81,9 @@ impl Run<'_> {
         let mut names = Vec::new();
         let mut waiting: Option<String> = None;
         for step in &self.plan.steps {
-            let Some(record) = journal.steps.get(&step.path).filter(|record| !record.phase.is_final()) else { continue };
+            let Some(record) = journal.steps.get(&step.path).filter(|record| !record.phase.is_final()) else {
+                continue;
+            };
             match (&record.message, record.reason) {
                 (Some(message), Some(reason)) if waiting.is_none() => {
                     waiting = Some(format!("{}: {reason}: {message}", step.path));
@@ -91,26 +105,37 @@ impl Run<'_> {
 
     fn finish(&mut self, stop: Option<Stop>) {
         let cut = |reason: Option<StepReason>| {
-            matches!(reason, Some(StepReason::RunStopping | StepReason::RunCancelled | StepReason::SiblingFailed))
+            matches!(
+                reason,
+                Some(StepReason::RunStopping | StepReason::RunCancelled | StepReason::SiblingFailed)
+            )
         };
         let was_cut = self.out.journal.steps.values().any(|record| cut(record.reason));
         let failed: Vec<&StepPlan> = self.plan.steps.iter().filter(|step| self.failed(step)).collect();
         let first_failure = failed.first().map(|step| {
             let record = &self.out.journal.steps[&step.path];
             let reason = record.reason.map_or("Failed", StepReason::as_str);
-            let more = if failed.len() > 1 { format!(" (and {} more)", failed.len() - 1) } else { String::new() };
+            let more = if failed.len() > 1 {
+                format!(" (and {} more)", failed.len() - 1)
+            } else {
+                String::new()
+            };
             match &record.message {
                 Some(message) => format!("{}: {reason}: {message}{more}", step.path),
                 None => format!("{}: {reason}{more}", step.path),
             }
         });
         let (mut phase, mut reason, mut message) = match (stop, first_failure) {
-            (Some(Stop::Cancelled), _) if was_cut && self.out.journal.observed_cancel.is_none() => {
-                (RunPhase::Cancelled, RunReason::NamespaceTerminating, "the namespace is being deleted".to_owned())
-            }
-            (Some(Stop::Cancelled), _) if was_cut => {
-                (RunPhase::Cancelled, RunReason::Cancelled, "cancelled by spec.control.cancel".to_owned())
-            }
+            (Some(Stop::Cancelled), _) if was_cut && self.out.journal.observed_cancel.is_none() => (
+                RunPhase::Cancelled,
+                RunReason::NamespaceTerminating,
+                "the namespace is being deleted".to_owned(),
+            ),
+            (Some(Stop::Cancelled), _) if was_cut => (
+                RunPhase::Cancelled,
+                RunReason::Cancelled,
+                "cancelled by spec.control.cancel".to_owned(),
+            ),
             (_, Some(failure)) => (RunPhase::Failed, RunReason::StepFailed, failure),
             (_, None) => (RunPhase::Succeeded, RunReason::Completed, String::new()),
         };
@@ -144,7 +169,11 @@ impl Run<'_> {
                     outputs.insert(name.clone(), value);
                 }
                 Err((path, error)) => {
-                    let at = if path.is_empty() { String::new() } else { format!(".{path}") };
+                    let at = if path.is_empty() {
+                        String::new()
+                    } else {
+                        format!(".{path}")
+                    };
                     errors.push(format!("outputs.{name}{at}: {error}"));
                 }
             }

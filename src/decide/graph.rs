@@ -55,7 +55,12 @@ impl Run<'_> {
     /// Whether the step failed in a way that fails the run.
     pub(super) fn failed(&self, step: &StepPlan) -> bool {
         step.failure_policy == FailurePolicy::Fail
-            && self.out.journal.steps.get(&step.path).is_some_and(|record| record.phase == StepPhase::Failed)
+            && self
+                .out
+                .journal
+                .steps
+                .get(&step.path)
+                .is_some_and(|record| record.phase == StepPhase::Failed)
     }
 
     /// A step without a record: does it begin, is it skipped, or does it wait?
@@ -87,7 +92,8 @@ impl Run<'_> {
             }
         }
         let failed = |need: &StepPlan, record: &Record| {
-            matches!(record.phase, StepPhase::Failed | StepPhase::Cancelled) && need.failure_policy == FailurePolicy::Fail
+            matches!(record.phase, StepPhase::Failed | StepPhase::Cancelled)
+                && need.failure_policy == FailurePolicy::Fail
                 || record.phase == StepPhase::Cancelled
         };
         let skipped = |record: &Record| record.phase == StepPhase::Skipped;
@@ -128,7 +134,9 @@ impl Run<'_> {
         step.timeout_ms(scope).map_err(named("timeout"))?;
         step.start_timeout_ms(scope).map_err(named("startTimeout"))?;
         step.backoff(scope).map_err(named("retry.backoff"))?;
-        step.render(scope).map(drop).map_err(|(path, error)| format!("{path}: {error}"))
+        step.render(scope)
+            .map(drop)
+            .map_err(|(path, error)| format!("{path}: {error}"))
     }
 
     /// What the step's expressions can read: params, the steps it needs, the run, the attempt.
@@ -158,11 +166,17 @@ impl Run<'_> {
 /// An error with its field, which some messages name by themselves.
 fn at(field: &str, error: &ExprError) -> String {
     let message = error.to_string();
-    if message.starts_with(field) { message } else { format!("{field}: {message}") }
+    if message.starts_with(field) {
+        message
+    } else {
+        format!("{field}: {message}")
+    }
 }
 
 fn shown(step: &StepPlan) -> String {
-    step.when.as_ref().map_or_else(String::new, |when| when.source().trim().to_owned())
+    step.when
+        .as_ref()
+        .map_or_else(String::new, |when| when.source().trim().to_owned())
 }
 
 /// A message as the status has it: one line of at most 1,024 bytes.

@@ -7,9 +7,9 @@ mod attempt;
 mod ends;
 mod graph;
 pub mod output;
-pub mod verdict;
 #[cfg(test)]
 mod tests;
+pub mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -78,7 +78,10 @@ impl Effect {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Query {
     /// Read an attempt's Job by name and its pods by label, live (R5).
-    Attempt { attempt: AttemptId, job_name: Option<String> },
+    Attempt {
+        attempt: AttemptId,
+        job_name: Option<String>,
+    },
     /// Why has this Job no pod, or why has this pod not begun? Only its events say.
     Explain { name: String, uid: String, is_pod: bool },
     /// Is the pod's node still there?
@@ -118,7 +121,10 @@ pub fn refuse(journal: &Journal, faults: &str, generation: i64) -> Decision {
         next.reason = Some(RunReason::InvalidSpec);
         next.message = Some(faults.to_owned());
     }
-    Decision { journal: next, ..Decision::default() }
+    Decision {
+        journal: next,
+        ..Decision::default()
+    }
 }
 
 /// A decision in the making.
@@ -157,7 +163,10 @@ impl<'a> Run<'a> {
             pods,
             jobs,
             any_failed: false,
-            out: Decision { journal: input.journal.clone(), ..Decision::default() },
+            out: Decision {
+                journal: input.journal.clone(),
+                ..Decision::default()
+            },
         };
         run.any_failed = run.plan.steps.iter().any(|step| run.failed(step));
         run

@@ -158,11 +158,9 @@ impl<'a> Collector<'a> {
                     super::error::shorten(&message.type_name, 40)
                 ),
             )),
-            Node::Unspecified => Err(self.fault(
-                ExprErrorKind::Syntax,
-                node,
-                "the expression is not complete".to_owned(),
-            )),
+            Node::Unspecified => {
+                Err(self.fault(ExprErrorKind::Syntax, node, "the expression is not complete".to_owned()))
+            }
         }
     }
 
@@ -208,9 +206,7 @@ impl<'a> Collector<'a> {
     fn root_key(&self, node: &'a IdedExpr) -> Option<(&'a str, &'a str)> {
         let (operand, key) = ast::literal_selection(node)?;
         match &operand.expr {
-            Node::Ident(root) if self.is_free(root) && !root.starts_with(['.', '@']) => {
-                Some((root, key))
-            }
+            Node::Ident(root) if self.is_free(root) && !root.starts_with(['.', '@']) => Some((root, key)),
             _ => None,
         }
     }
@@ -227,11 +223,7 @@ impl<'a> Collector<'a> {
             .insert(key.to_owned());
     }
 
-    fn function(
-        &mut self,
-        node: &IdedExpr,
-        call: &'a cel::common::ast::CallExpr,
-    ) -> Result<(), ExprError> {
+    fn function(&mut self, node: &IdedExpr, call: &'a cel::common::ast::CallExpr) -> Result<(), ExprError> {
         if ast::is_operator(&call.func_name) {
             return Ok(());
         }
@@ -266,8 +258,7 @@ impl<'a> Collector<'a> {
     /// A pattern that is written as a literal is checked now and not when the expression runs.
     fn pattern(&self, node: &IdedExpr, call: &cel::common::ast::CallExpr) -> Result<(), ExprError> {
         if call.func_name == "matches"
-            && let Some(Node::Literal(LiteralValue::String(pattern))) =
-                call.args.last().map(|arg| &arg.expr)
+            && let Some(Node::Literal(LiteralValue::String(pattern))) = call.args.last().map(|arg| &arg.expr)
             && let Err(message) = functions::compile(pattern.inner())
         {
             return Err(self.fault(ExprErrorKind::Syntax, node, message));
@@ -282,11 +273,12 @@ impl<'a> Collector<'a> {
         };
         let found = format!("steps.{name}");
         // The walk goes on inside, where a part of a longer name would be found again.
-        if !self.refs.dashed.iter().any(|(longer, _)| {
-            longer
-                .strip_prefix(&found)
-                .is_some_and(|rest| rest.starts_with('-'))
-        }) {
+        if !self
+            .refs
+            .dashed
+            .iter()
+            .any(|(longer, _)| longer.strip_prefix(&found).is_some_and(|rest| rest.starts_with('-')))
+        {
             self.refs.dashed.push((found, format!("steps['{name}']")));
         }
     }
@@ -311,9 +303,7 @@ impl<'a> Collector<'a> {
     fn step_name(&self, node: &IdedExpr) -> Option<String> {
         match &node.expr {
             Node::Select(select) if !select.test => match &select.operand.expr {
-                Node::Ident(root) if root == "steps" && self.is_free(root) => {
-                    Some(select.field.clone())
-                }
+                Node::Ident(root) if root == "steps" && self.is_free(root) => Some(select.field.clone()),
                 _ => None,
             },
             Node::Call(call) if ast::is_arithmetic(&call.func_name) => {
@@ -333,10 +323,7 @@ impl<'a> Collector<'a> {
                     return Some(number.inner().to_string());
                 }
                 Node::Select(select) if !select.test => node = &select.operand,
-                Node::Call(call)
-                    if call.func_name == operators::INDEX
-                        || call.func_name == operators::OPT_SELECT =>
-                {
+                Node::Call(call) if call.func_name == operators::INDEX || call.func_name == operators::OPT_SELECT => {
                     node = call.args.first()?;
                 }
                 Node::Call(call) => node = call.target.as_ref()?,

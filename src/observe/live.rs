@@ -36,20 +36,35 @@ pub async fn answer(
         Query::Attempt { attempt, job_name } => read_attempt(client, run, attempt, job_name.as_deref(), evidence).await,
         Query::Explain { name, uid, is_pod } => {
             let waiting = explain(client, run, uid).await?;
-            let run = RunRef { namespace: run.namespace.clone(), uid: run.uid.clone(), name: run.name.clone() };
+            let run = RunRef {
+                namespace: run.namespace.clone(),
+                uid: run.uid.clone(),
+                name: run.name.clone(),
+            };
             if *is_pod {
                 index.explain_pod(&run, name, uid, waiting.clone());
-                evidence.pods.iter_mut().filter(|pod| pod.uid == *uid).for_each(|pod| pod.waiting.clone_from(&waiting));
+                evidence
+                    .pods
+                    .iter_mut()
+                    .filter(|pod| pod.uid == *uid)
+                    .for_each(|pod| pod.waiting.clone_from(&waiting));
             } else {
                 index.explain_job(&run, name, uid, waiting.clone());
-                evidence.jobs.values_mut().filter(|job| job.uid == *uid).for_each(|job| job.waiting.clone_from(&waiting));
+                evidence
+                    .jobs
+                    .values_mut()
+                    .filter(|job| job.uid == *uid)
+                    .for_each(|job| job.waiting.clone_from(&waiting));
             }
             Ok(())
         }
         Query::Node { name } => {
             if is_lost(client, name).await? {
                 let lost = Node::Lost(name.clone());
-                let there = evidence.pods.iter_mut().filter(|pod| pod.node == Node::Named(name.clone()));
+                let there = evidence
+                    .pods
+                    .iter_mut()
+                    .filter(|pod| pod.node == Node::Named(name.clone()));
                 there.for_each(|pod| pod.node = lost.clone());
             }
             Ok(())
@@ -70,13 +85,20 @@ async fn read_attempt(
     if let Some(name) = job_name {
         let job: Option<JobView> = read::get_job(client, &run.namespace, name).await?;
         // Of another owner: no evidence, and the create of ours will say so.
-        if let Some(job) = job.filter(|job| belongs_to(job, &run.uid, attempt)).as_ref().and_then(job_evidence) {
+        if let Some(job) = job
+            .filter(|job| belongs_to(job, &run.uid, attempt))
+            .as_ref()
+            .and_then(job_evidence)
+        {
             job_uid = Some(job.uid.clone());
             evidence.jobs.insert(name.to_owned(), job);
         }
     }
     let (hash, number) = attempt;
-    let selector = format!("{LABEL_RUN_UID}={},{LABEL_STEP_HASH}={hash},{LABEL_ATTEMPT}={number}", run.uid);
+    let selector = format!(
+        "{LABEL_RUN_UID}={},{LABEL_STEP_HASH}={hash},{LABEL_ATTEMPT}={number}",
+        run.uid
+    );
     let mut pods: Vec<PodView> = read::list_pods(client, Some(&run.namespace), &selector).await?;
     if let (true, Some(uid)) = (pods.is_empty(), &job_uid) {
         pods = read::list_pods(client, Some(&run.namespace), &format!("{LABEL_CONTROLLER_UID}={uid}")).await?;
@@ -105,7 +127,9 @@ async fn read_attempt(
 /// Why the object has not begun, by its events.
 async fn explain(client: &Client, run: &RunInfo, uid: &str) -> Result<Option<Waiting>, kube::Error> {
     let events: Api<EventView> = Api::namespaced(client.clone(), &run.namespace);
-    let about = ListParams::default().fields(&format!("involvedObject.uid={uid}")).limit(EVENTS);
+    let about = ListParams::default()
+        .fields(&format!("involvedObject.uid={uid}"))
+        .limit(EVENTS);
     let events = events.list(&about).await?;
     Ok(explain_events(&events.items))
 }
@@ -143,10 +167,16 @@ pub async fn existing_job(
 ) -> Result<Existing, kube::Error> {
     let job: Option<JobView> = read::get_job(client, &run.namespace, name).await?;
     let Some(job) = job else { return Ok(Existing::Gone) };
-    if belongs_to(&job, &run.uid, attempt) && let Some(job) = job_evidence(&job) {
+    if belongs_to(&job, &run.uid, attempt)
+        && let Some(job) = job_evidence(&job)
+    {
         return Ok(Existing::Ours(Box::new(job)));
     }
-    let owner = job.owner_references().iter().map(|owner| format!("{} {}", owner.kind, owner.name)).next();
+    let owner = job
+        .owner_references()
+        .iter()
+        .map(|owner| format!("{} {}", owner.kind, owner.name))
+        .next();
     Ok(Existing::Foreign(format!(
         "Job {name} exists and is not this attempt's: its owner is {}; delete it and retry the run",
         owner.as_deref().unwrap_or("nobody")

@@ -22,7 +22,10 @@ async fn a_diamond_runs_in_order_and_passes_outputs_on() {
     let namespace = cluster.namespace("diamond").await;
     let kubelet = Kubelet::start(cluster.admin.clone(), &namespace.name)
         .story("top", Story::succeed(r#"{"n": 20}"#))
-        .story("left", Story::compute(|it| (0, (it.argv[1].parse::<i64>().unwrap() + 1).to_string())))
+        .story(
+            "left",
+            Story::compute(|it| (0, (it.argv[1].parse::<i64>().unwrap() + 1).to_string())),
+        )
         .story("right", Story::succeed("right\n"))
         .story("bottom", Story::compute(|it| (0, it.env["IN"].clone())));
     let oncilla = Oncilla::start(&cluster, &namespace).await;
@@ -45,7 +48,10 @@ async fn a_diamond_runs_in_order_and_passes_outputs_on() {
     assert_eq!(status.progress.as_deref(), Some("4/4"));
     assert_eq!(status.params.as_ref().unwrap()["who"], json!("world"));
     let order: Vec<String> = kubelet.ledger().into_iter().map(|entry| entry.step).collect();
-    assert_eq!((order.len(), order[0].as_str(), order[3].as_str()), (4, "top", "bottom"));
+    assert_eq!(
+        (order.len(), order[0].as_str(), order[3].as_str()),
+        (4, "top", "bottom")
+    );
     for (kind, expected) in [
         (ConditionType::Accepted, "True"),
         (ConditionType::Succeeded, "True"),
@@ -53,14 +59,21 @@ async fn a_diamond_runs_in_order_and_passes_outputs_on() {
         (ConditionType::Reconciling, "False"),
         (ConditionType::Stalled, "False"),
     ] {
-        let condition = status.conditions.iter().find(|condition| condition.r#type == kind).unwrap();
+        let condition = status
+            .conditions
+            .iter()
+            .find(|condition| condition.r#type == kind)
+            .unwrap();
         assert_eq!(condition.status, expected, "{kind}");
     }
     // Every pod is let go, and only by our own hand: the Job controller counted each.
     wait_for("nothing is held", async || {
         let pods = namespace.api::<Pod>().list(&ListParams::default()).await.unwrap();
         let held = pods.items.iter().filter(|pod| {
-            pod.metadata.finalizers.as_ref().is_some_and(|all| all.iter().any(|f| f == FINALIZER_EVIDENCE))
+            pod.metadata
+                .finalizers
+                .as_ref()
+                .is_some_and(|all| all.iter().any(|f| f == FINALIZER_EVIDENCE))
         });
         match held.count() {
             0 => Ok(()),
@@ -76,15 +89,22 @@ async fn a_diamond_runs_in_order_and_passes_outputs_on() {
 async fn a_failed_attempt_is_followed_by_one_with_the_same_key_and_a_greater_fence() {
     let cluster = Cluster::connect().await;
     let namespace = cluster.namespace("retry").await;
-    let kubelet = Kubelet::start(cluster.admin.clone(), &namespace.name)
-        .story("a", Story::exit_saying(3, "connection reset").then(Story::succeed("ok")));
+    let kubelet = Kubelet::start(cluster.admin.clone(), &namespace.name).story(
+        "a",
+        Story::exit_saying(3, "connection reset").then(Story::succeed("ok")),
+    );
     let oncilla = Oncilla::start(&cluster, &namespace).await;
     let retry = json!({"maxAttempts": 3, "backoff": {"initial": "200ms"}});
-    namespace.create_run("retry", json!({"steps": [step("a", json!({"retry": retry}))]})).await;
+    namespace
+        .create_run("retry", json!({"steps": [step("a", json!({"retry": retry}))]}))
+        .await;
     let status = namespace.ends("retry", RunPhase::Succeeded).await;
     let a = record(&status, "a");
     assert_eq!((a.attempt, a.output.as_deref()), (2, Some("ok")));
-    assert_eq!((a.earlier_attempts[0].exit_code, a.earlier_attempts[0].reason), (Some(3), StepReason::ExitCode));
+    assert_eq!(
+        (a.earlier_attempts[0].exit_code, a.earlier_attempts[0].reason),
+        (Some(3), StepReason::ExitCode)
+    );
     assert_eq!(a.earlier_attempts[0].message.as_deref(), Some("connection reset"));
     let ran = kubelet.executions("a");
     assert_eq!(ran.len(), 2);
@@ -102,10 +122,16 @@ async fn a_pod_that_is_deleted_before_it_answers_is_tried_again() {
         .story("a", Story::hang().when_stopped(137, "").then(Story::succeed("ok")));
     let oncilla = Oncilla::start(&cluster, &namespace).await;
     let retry = json!({"maxAttempts": 2, "backoff": {"initial": "100ms"}});
-    namespace.create_run("deleted", json!({"steps": [step("a", json!({"retry": retry}))]})).await;
+    namespace
+        .create_run("deleted", json!({"steps": [step("a", json!({"retry": retry}))]}))
+        .await;
     kubelet.executed(1).await;
     let pod = kubelet.executions("a")[0].pod.clone();
-    namespace.api::<Pod>().delete(&pod, &DeleteParams::default().grace_period(0)).await.unwrap();
+    namespace
+        .api::<Pod>()
+        .delete(&pod, &DeleteParams::default().grace_period(0))
+        .await
+        .unwrap();
     let status = namespace.ends("deleted", RunPhase::Succeeded).await;
     let a = record(&status, "a");
     assert_eq!((a.attempt, a.disruptions), (2, 1));
@@ -122,9 +148,17 @@ async fn cancel_stops_what_runs() {
     let namespace = cluster.namespace("cancel").await;
     let kubelet = Kubelet::start(cluster.admin.clone(), &namespace.name).story("a", Story::hang());
     let oncilla = Oncilla::start(&cluster, &namespace).await;
-    namespace.create_run("cancel", json!({"steps": [step("a", json!({})), step("b", json!({"needs": ["a"]}))]})).await;
+    namespace
+        .create_run(
+            "cancel",
+            json!({"steps": [step("a", json!({})), step("b", json!({"needs": ["a"]}))]}),
+        )
+        .await;
     kubelet.executed(1).await;
-    namespace.patch_run("cancel", json!({"spec": {"control": {"cancel": "Graceful"}}})).await.unwrap();
+    namespace
+        .patch_run("cancel", json!({"spec": {"control": {"cancel": "Graceful"}}}))
+        .await
+        .unwrap();
     let status = namespace.ends("cancel", RunPhase::Cancelled).await;
     assert_eq!(status.reason, Some(RunReason::Cancelled));
     assert_eq!(record(&status, "a").phase, StepPhase::Cancelled);
@@ -141,15 +175,32 @@ async fn suspend_lets_running_steps_end_and_holds_the_next_back() {
     let gate = Gate::closed();
     let kubelet = Kubelet::start(cluster.admin.clone(), &namespace.name).story("a", Story::succeed("1").held_by(&gate));
     let oncilla = Oncilla::start(&cluster, &namespace).await;
-    namespace.create_run("suspend", json!({"steps": [step("a", json!({})), step("b", json!({"needs": ["a"]}))]})).await;
+    namespace
+        .create_run(
+            "suspend",
+            json!({"steps": [step("a", json!({})), step("b", json!({"needs": ["a"]}))]}),
+        )
+        .await;
     gate.reached(1).await;
-    namespace.patch_run("suspend", json!({"spec": {"control": {"suspend": true}}})).await.unwrap();
-    namespace.until("suspend", "the controller has seen it", |status| status.observed_generation == 2).await;
+    namespace
+        .patch_run("suspend", json!({"spec": {"control": {"suspend": true}}}))
+        .await
+        .unwrap();
+    namespace
+        .until("suspend", "the controller has seen it", |status| {
+            status.observed_generation == 2
+        })
+        .await;
     gate.open();
-    let status = namespace.until("suspend", "suspended", |status| status.phase == RunPhase::Suspended).await;
+    let status = namespace
+        .until("suspend", "suspended", |status| status.phase == RunPhase::Suspended)
+        .await;
     assert_eq!(record(&status, "a").phase, StepPhase::Succeeded);
     assert!(!status.steps.as_ref().unwrap().contains_key("b"));
-    namespace.patch_run("suspend", json!({"spec": {"control": {"suspend": false}}})).await.unwrap();
+    namespace
+        .patch_run("suspend", json!({"spec": {"control": {"suspend": false}}}))
+        .await
+        .unwrap();
     namespace.ends("suspend", RunPhase::Succeeded).await;
     assert_eq!(kubelet.ledger().len(), 2);
     oncilla.stop().await;
@@ -159,18 +210,48 @@ async fn suspend_lets_running_steps_end_and_holds_the_next_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_run_leaves_nothing_behind() {
     let cluster = Cluster::connect().await;
-    for (policy, params) in [("background", DeleteParams::background()), ("foreground", DeleteParams::foreground())] {
+    for (policy, params) in [
+        ("background", DeleteParams::background()),
+        ("foreground", DeleteParams::foreground()),
+    ] {
         let namespace = cluster.namespace(policy).await;
         let kubelet = Kubelet::start(cluster.admin.clone(), &namespace.name).story("b", Story::hang());
         let oncilla = Oncilla::start(&cluster, &namespace).await;
-        namespace.create_run("gone", json!({"steps": [step("a", json!({})), step("b", json!({"needs": ["a"]}))]})).await;
+        namespace
+            .create_run(
+                "gone",
+                json!({"steps": [step("a", json!({})), step("b", json!({"needs": ["a"]}))]}),
+            )
+            .await;
         kubelet.executed(2).await;
         namespace.api::<WorkflowRun>().delete("gone", &params).await.unwrap();
         wait_for("run, Jobs and pods are gone", async || {
-            let left = namespace.api::<Pod>().list(&ListParams::default()).await.unwrap().items.len()
-                + namespace.api::<Job>().list(&ListParams::default()).await.unwrap().items.len()
-                + namespace.api::<WorkflowRun>().list(&ListParams::default()).await.unwrap().items.len();
-            if left == 0 { Ok(()) } else { Err(format!("{policy}: {left} objects left")) }
+            let left = namespace
+                .api::<Pod>()
+                .list(&ListParams::default())
+                .await
+                .unwrap()
+                .items
+                .len()
+                + namespace
+                    .api::<Job>()
+                    .list(&ListParams::default())
+                    .await
+                    .unwrap()
+                    .items
+                    .len()
+                + namespace
+                    .api::<WorkflowRun>()
+                    .list(&ListParams::default())
+                    .await
+                    .unwrap()
+                    .items
+                    .len();
+            if left == 0 {
+                Ok(())
+            } else {
+                Err(format!("{policy}: {left} objects left"))
+            }
         })
         .await;
         oncilla.stop().await;
@@ -184,10 +265,16 @@ async fn a_run_deleted_while_no_controller_is_there_is_tidied_up_at_the_next_sta
     let namespace = cluster.namespace("swept").await;
     let kubelet = Kubelet::start(cluster.admin.clone(), &namespace.name).story("a", Story::hang());
     let oncilla = Oncilla::start(&cluster, &namespace).await;
-    namespace.create_run("swept", json!({"steps": [step("a", json!({}))]})).await;
+    namespace
+        .create_run("swept", json!({"steps": [step("a", json!({}))]}))
+        .await;
     kubelet.executed(1).await;
     oncilla.kill().await;
-    namespace.api::<WorkflowRun>().delete("swept", &DeleteParams::background()).await.unwrap();
+    namespace
+        .api::<WorkflowRun>()
+        .delete("swept", &DeleteParams::background())
+        .await
+        .unwrap();
     wait_for("the pod has been told to stop", async || {
         let pods = namespace.api::<Pod>().list(&ListParams::default()).await.unwrap();
         let stopping = pods.items.iter().all(|pod| pod.metadata.deletion_timestamp.is_some());
@@ -196,8 +283,18 @@ async fn a_run_deleted_while_no_controller_is_there_is_tidied_up_at_the_next_sta
     .await;
     let oncilla = Oncilla::start(&cluster, &namespace).await;
     wait_for("the pod is gone", async || {
-        let left = namespace.api::<Pod>().list(&ListParams::default()).await.unwrap().items.len();
-        if left == 0 { Ok(()) } else { Err(format!("{left} pods left")) }
+        let left = namespace
+            .api::<Pod>()
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .len();
+        if left == 0 {
+            Ok(())
+        } else {
+            Err(format!("{left} pods left"))
+        }
     })
     .await;
     oncilla.stop().await;
@@ -218,14 +315,24 @@ async fn a_job_of_somebody_else_under_our_name_is_refused_and_left_alone() {
         "spec": {"suspend": true, "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "x", "image": "y"}]}}},
     }))
     .unwrap();
-    let theirs = namespace.api::<Job>().create(&PostParams::default(), &theirs).await.unwrap();
-    namespace.patch_run("taken", json!({"spec": {"control": {"suspend": false}}})).await.unwrap();
+    let theirs = namespace
+        .api::<Job>()
+        .create(&PostParams::default(), &theirs)
+        .await
+        .unwrap();
+    namespace
+        .patch_run("taken", json!({"spec": {"control": {"suspend": false}}}))
+        .await
+        .unwrap();
     let status = namespace.ends("taken", RunPhase::Failed).await;
     let a = record(&status, "a");
     assert_eq!(a.reason, Some(StepReason::JobNameTaken));
     assert!(a.message.as_ref().unwrap().contains(&name), "{:?}", a.message);
     let now = namespace.api::<Job>().get(&name).await.unwrap();
-    assert_eq!(now.metadata.resource_version, theirs.metadata.resource_version, "it was touched");
+    assert_eq!(
+        now.metadata.resource_version, theirs.metadata.resource_version,
+        "it was touched"
+    );
     assert_eq!(kubelet.ledger(), []);
     oncilla.stop().await;
     namespace.finish().await;
@@ -237,7 +344,9 @@ async fn a_step_that_exceeds_its_timeout_fails() {
     let namespace = cluster.namespace("timeout").await;
     let _kubelet = Kubelet::start(cluster.admin.clone(), &namespace.name).story("a", Story::hang());
     let oncilla = Oncilla::start(&cluster, &namespace).await;
-    namespace.create_run("timeout", json!({"steps": [step("a", json!({"timeout": "1s"}))]})).await;
+    namespace
+        .create_run("timeout", json!({"steps": [step("a", json!({"timeout": "1s"}))]}))
+        .await;
     let status = namespace.ends("timeout", RunPhase::Failed).await;
     assert_eq!(record(&status, "a").reason, Some(StepReason::DeadlineExceeded));
     oncilla.stop().await;
@@ -250,9 +359,7 @@ async fn keys_come_from_the_idempotency_key_and_not_from_the_run() {
     let namespace = cluster.namespace("lineage").await;
     let kubelet = Kubelet::start(cluster.admin.clone(), &namespace.name);
     let oncilla = Oncilla::start(&cluster, &namespace).await;
-    let spec = |order: &str| {
-        json!({"params": {"order": order}, "idempotency": {"key": "order-$[[ params.order ]]"}, "steps": [step("a", json!({}))]})
-    };
+    let spec = |order: &str| json!({"params": {"order": order}, "idempotency": {"key": "order-$[[ params.order ]]"}, "steps": [step("a", json!({}))]});
     for (name, order) in [("one", "1"), ("again", "1"), ("two", "2")] {
         namespace.create_run(name, spec(order)).await;
         let status = namespace.ends(name, RunPhase::Succeeded).await;

@@ -38,8 +38,7 @@ impl Cluster {
                  the kubeconfig of a cluster that may be written to."
             )
         });
-        let kubeconfig = Kubeconfig::read_from(&path)
-            .unwrap_or_else(|error| panic!("{KUBECONFIG}={path}: {error}"));
+        let kubeconfig = Kubeconfig::read_from(&path).unwrap_or_else(|error| panic!("{KUBECONFIG}={path}: {error}"));
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
             .await
             .unwrap_or_else(|error| panic!("{KUBECONFIG}={path}: {error}"));
@@ -79,9 +78,7 @@ async fn connect_as(config: &Config) -> (Client, Meter) {
         config: Some(config.clone()),
         ..Options::default()
     };
-    connect(options)
-        .await
-        .unwrap_or_else(|error| panic!("{error}"))
+    connect(options).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Different for each call, in each process of a machine.
@@ -114,9 +111,7 @@ impl Namespace {
     /// Deletes it, and lets go of the pods in it that wait for a controller that no longer is.
     pub async fn finish(self) {
         let namespaces: Api<NamespaceObject> = Api::all(self.admin.clone());
-        let deleted = namespaces
-            .delete(&self.name, &DeleteParams::background())
-            .await;
+        let deleted = namespaces.delete(&self.name, &DeleteParams::background()).await;
         deleted.unwrap_or_else(|error| panic!("namespace {}: {error}", self.name));
         let pods: Vec<Pod> = read::list_pods(&self.admin, Some(&self.name), "")
             .await
@@ -139,11 +134,7 @@ pub async fn wait_for<T>(what: &str, state: impl AsyncFnMut() -> Result<T, Strin
 }
 
 /// The same with a limit of its own.
-pub async fn wait_at_most<T>(
-    limit: Duration,
-    what: &str,
-    mut state: impl AsyncFnMut() -> Result<T, String>,
-) -> T {
+pub async fn wait_at_most<T>(limit: Duration, what: &str, mut state: impl AsyncFnMut() -> Result<T, String>) -> T {
     let mut last = "never asked".to_string();
     let found = tokio::time::timeout(limit, async {
         let mut pause = tokio::time::interval(Duration::from_millis(50));

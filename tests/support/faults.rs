@@ -49,12 +49,7 @@ pub struct Faults {
 
 impl Faults {
     /// The next `times` requests that `matches` meet `fault`. Of several such rules the first goes first.
-    pub fn inject(
-        &self,
-        times: usize,
-        fault: Fault,
-        matches: impl Fn(&request::Request) -> bool + Send + 'static,
-    ) {
+    pub fn inject(&self, times: usize, fault: Fault, matches: impl Fn(&request::Request) -> bool + Send + 'static) {
         self.rules.lock().unwrap().push(Rule {
             matches: Box::new(matches),
             left: times,
@@ -64,21 +59,14 @@ impl Faults {
 
     /// How many of the injected faults have not been met. A test that ends with some left has not tested them.
     pub fn left(&self) -> usize {
-        self.rules
-            .lock()
-            .unwrap()
-            .iter()
-            .map(|rule| rule.left)
-            .sum()
+        self.rules.lock().unwrap().iter().map(|rule| rule.left).sum()
     }
 
     fn meet(&self, request: &Request<Body>) -> Option<Fault> {
         let path = request.uri().path_and_query().map_or("/", |p| p.as_str());
         let asked = classify(request.method(), path);
         let mut rules = self.rules.lock().unwrap();
-        let rule = rules
-            .iter_mut()
-            .find(|rule| rule.left > 0 && (rule.matches)(&asked))?;
+        let rule = rules.iter_mut().find(|rule| rule.left > 0 && (rule.matches)(&asked))?;
         rule.left -= 1;
         Some(rule.fault.clone())
     }
@@ -164,9 +152,7 @@ where
 }
 
 /// Waits for the whole answer: only then has the request been carried out.
-async fn carried_out(
-    answer: impl Future<Output = Result<Answer, BoxError>>,
-) -> Result<(), BoxError> {
+async fn carried_out(answer: impl Future<Output = Result<Answer, BoxError>>) -> Result<(), BoxError> {
     answer.await?.into_body().collect().await?;
     Ok(())
 }
@@ -182,8 +168,5 @@ fn status(code: u16, reason: &str) -> Answer {
     });
     let body = Full::from(status.to_string()).map_err(|never| match never {});
     let body: Box<DynBody> = Box::new(body);
-    Response::builder()
-        .status(code)
-        .body(body)
-        .expect("a response")
+    Response::builder().status(code).body(body).expect("a response")
 }

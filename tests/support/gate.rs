@@ -28,9 +28,7 @@ impl Gate {
     pub async fn pass(&self) {
         self.waiting.send_modify(|n| *n += 1);
         let mut open = self.open.subscribe();
-        open.wait_for(|open| *open)
-            .await
-            .expect("a gate keeps its own sender");
+        open.wait_for(|open| *open).await.expect("a gate keeps its own sender");
     }
 
     /// Waits until `n` have come to the gate, whether or not it is open.

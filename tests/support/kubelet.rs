@@ -70,10 +70,7 @@ impl Kubelet {
             this.join().await;
             tokio::join!(this.beat(), this.clone().watch());
         });
-        Kubelet {
-            shared,
-            _tasks: tasks,
-        }
+        Kubelet { shared, _tasks: tasks }
     }
 
     /// What happens to the step of this name, or of this path if the name has a slash.
@@ -129,10 +126,7 @@ impl Drop for Kubelet {
     fn drop(&mut self) {
         let faults = self.faults();
         if !std::thread::panicking() {
-            assert!(
-                faults.is_empty(),
-                "the simulated kubelet failed: {faults:#?}"
-            );
+            assert!(faults.is_empty(), "the simulated kubelet failed: {faults:#?}");
         }
     }
 }
@@ -314,14 +308,11 @@ impl Actor {
         let run = Run {
             part,
             start_time: Timestamp::now(),
-            ends_at: deadline.map(|seconds| {
-                tokio::time::Instant::now() + Duration::from_secs(seconds.unsigned_abs())
-            }),
+            ends_at: deadline.map(|seconds| tokio::time::Instant::now() + Duration::from_secs(seconds.unsigned_abs())),
             generation: pod.metadata.generation.unwrap_or(1),
         };
         if !terse {
-            self.report(&run, "Pending", &waiting("ContainerCreating", ""))
-                .await?;
+            self.report(&run, "Pending", &waiting("ContainerCreating", "")).await?;
         }
         if let Some(stop) = self.obstacle(&run).await? {
             self.end(&run, None, &stop).await?;
@@ -340,8 +331,7 @@ impl Actor {
         };
         let at_once = run.part.hold.is_none() && !matches!(end, End::Never | End::PodDeleted);
         if !(terse && at_once) {
-            self.report(&run, "Running", &State::Running { started })
-                .await?;
+            self.report(&run, "Running", &State::Running { started }).await?;
         }
         let mut stopped = None;
         if let Some(gate) = &run.part.hold {
@@ -349,9 +339,7 @@ impl Actor {
         }
         if stopped.is_none() && matches!(end, End::PodDeleted) {
             let body = json!({"preconditions": {"uid": self.uid}});
-            self.shared
-                .send(Method::DELETE, &self.path, JSON, body)
-                .await;
+            self.shared.send(Method::DELETE, &self.path, JSON, body).await;
         }
         if stopped.is_none() && matches!(end, End::Never | End::PodDeleted) {
             stopped = self.stopped_before(&run, std::future::pending()).await?;
@@ -434,8 +422,7 @@ impl Actor {
             ObstacleKind::ConfigMissing => &["CreateContainerConfigError"],
         };
         for &reason in reasons {
-            self.report(run, "Pending", &waiting(reason, &obstacle.message))
-                .await?;
+            self.report(run, "Pending", &waiting(reason, &obstacle.message)).await?;
         }
         match &obstacle.until {
             Some(gate) => self.stopped_before(run, gate.pass()).await,
@@ -444,11 +431,7 @@ impl Actor {
     }
 
     /// None if `done` comes first.
-    async fn stopped_before(
-        &self,
-        run: &Run,
-        done: impl Future<Output = ()>,
-    ) -> Result<Option<Stop>, PodGone> {
+    async fn stopped_before(&self, run: &Run, done: impl Future<Output = ()>) -> Result<Option<Stop>, PodGone> {
         let deadline = async {
             match run.ends_at {
                 Some(at) => tokio::time::sleep_until(at).await,
@@ -531,10 +514,7 @@ impl Actor {
 
     async fn patch_status(&self, patch: Value) -> Result<(), PodGone> {
         let path = format!("{}/status", self.path);
-        let sent = self
-            .shared
-            .send(Method::PATCH, &path, STRATEGIC, patch)
-            .await;
+        let sent = self.shared.send(Method::PATCH, &path, STRATEGIC, patch).await;
         sent.map(drop).ok_or(PodGone)
     }
 
@@ -542,9 +522,7 @@ impl Actor {
     async fn let_go(&self) -> Result<(), PodGone> {
         self.when(is_deleted).await?;
         let body = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": self.uid}});
-        self.shared
-            .send(Method::DELETE, &self.path, JSON, body)
-            .await;
+        self.shared.send(Method::DELETE, &self.path, JSON, body).await;
         Ok(())
     }
 
@@ -577,11 +555,7 @@ impl Actor {
             pod_uid: self.uid.clone(),
             key: variable("ONCILLA_IDEMPOTENCY_KEY"),
             fence: variable("ONCILLA_FENCE"),
-            argv: [main.command, main.args]
-                .into_iter()
-                .flatten()
-                .flatten()
-                .collect(),
+            argv: [main.command, main.args].into_iter().flatten().flatten().collect(),
             env,
         }
     }

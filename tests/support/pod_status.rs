@@ -102,9 +102,7 @@ impl Status<'_> {
     /// The state of a container that runs beside main: it ends well when main ends.
     fn beside(&self, container: &Container) -> State {
         match self.main {
-            State::Terminated {
-                started, finished, ..
-            } if container.name != "main" => State::Terminated {
+            State::Terminated { started, finished, .. } if container.name != "main" => State::Terminated {
                 code: 0,
                 reason: "Completed",
                 message: String::new(),

@@ -126,16 +126,12 @@ async fn serve(
                 for header in headers {
                     head += &format!("{header}\r\n");
                 }
-                stream
-                    .write_all(format!("{head}\r\n{body}").as_bytes())
-                    .await?;
+                stream.write_all(format!("{head}\r\n{body}").as_bytes()).await?;
             }
             Reply::Silence => std::future::pending().await,
             Reply::HalfBody(body) => {
                 let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n", body.len() * 2);
-                stream
-                    .write_all(format!("{head}\r\n{body}").as_bytes())
-                    .await?;
+                stream.write_all(format!("{head}\r\n{body}").as_bytes()).await?;
                 std::future::pending().await
             }
             Reply::StreamAfter(gate, line) => {

@@ -22,7 +22,10 @@ fn suspend_lets_running_steps_end_and_starts_nothing() {
     assert_eq!(world.journal.phase, RunPhase::Running);
     world.end("a", 0, "");
     world.settle();
-    assert_eq!((world.journal.phase, world.journal.reason), (RunPhase::Suspended, Some(RunReason::Suspended)));
+    assert_eq!(
+        (world.journal.phase, world.journal.reason),
+        (RunPhase::Suspended, Some(RunReason::Suspended))
+    );
     assert!(!world.journal.steps.contains_key("b"));
     world.control.suspend = false;
     world.settle();
@@ -63,7 +66,10 @@ fn cancel_closes_what_runs_and_skips_the_rest() {
     let decision = world.decide();
     assert_eq!(decision.journal.observed_cancel, Some(Cancel::Graceful));
     assert_eq!(decision.journal.steps["a"].closing, Some(StepReason::RunCancelled));
-    assert!(matches!(&decision.effects[..], [Effect::CloseJob { .. }]), "suspend or delete would not count: {decision:?}");
+    assert!(
+        matches!(&decision.effects[..], [Effect::CloseJob { .. }]),
+        "suspend or delete would not count: {decision:?}"
+    );
     world.settle();
     assert_eq!(world.stands("a"), (StepPhase::Cancelled, StepReason::RunCancelled));
     assert_eq!(world.stands("b"), (StepPhase::Skipped, StepReason::RunStopping));
@@ -125,7 +131,11 @@ fn an_attempt_whose_job_was_never_seen_is_closed_only_when_no_create_can_arrive(
     world.control.cancel = Some(Cancel::Graceful);
     let decision = world.look();
     assert!(decision.effects.is_empty());
-    assert_eq!(decision.journal.steps["a"].phase, StepPhase::Pending, "a create may be under way");
+    assert_eq!(
+        decision.journal.steps["a"].phase,
+        StepPhase::Pending,
+        "a create may be under way"
+    );
     world.commit(&decision);
     world.evidence.live.clear();
     let wake = decision.wake.expect("it looks again");
@@ -144,7 +154,11 @@ fn a_suspended_job_is_deleted_since_a_deadline_does_not_end_it() {
     }
     world.control.cancel = Some(Cancel::Graceful);
     let decision = world.decide();
-    assert!(matches!(&decision.effects[..], [Effect::DeleteJob { .. }]), "{:?}", decision.effects);
+    assert!(
+        matches!(&decision.effects[..], [Effect::DeleteJob { .. }]),
+        "{:?}",
+        decision.effects
+    );
 }
 
 #[test]
@@ -154,15 +168,24 @@ fn a_namespace_that_is_being_deleted_ends_the_run_instead_of_retrying() {
     world.start("a");
     world.evidence.namespace_terminating = true;
     world.settle();
-    assert_eq!((world.journal.phase, world.journal.reason), (RunPhase::Cancelled, Some(RunReason::NamespaceTerminating)));
+    assert_eq!(
+        (world.journal.phase, world.journal.reason),
+        (RunPhase::Cancelled, Some(RunReason::NamespaceTerminating))
+    );
     assert_eq!(world.created.len(), 1);
 }
 
 #[test]
 fn a_spec_with_faults_ends_the_run_before_it_began_and_may_be_repaired() {
     let refused = refuse(&Journal::default(), "spec.steps[0].needs[0]: no step named x", 1);
-    assert_eq!((refused.journal.phase, refused.journal.reason), (RunPhase::Failed, Some(RunReason::InvalidSpec)));
-    assert_eq!((refused.journal.start_time, refused.journal.completion_time), (None, None));
+    assert_eq!(
+        (refused.journal.phase, refused.journal.reason),
+        (RunPhase::Failed, Some(RunReason::InvalidSpec))
+    );
+    assert_eq!(
+        (refused.journal.start_time, refused.journal.completion_time),
+        (None, None)
+    );
     assert!(refused.effects.is_empty());
     let mut world = chain();
     world.journal = refused.journal;

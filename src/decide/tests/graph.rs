@@ -16,7 +16,9 @@ fn run(spec: Value, ends: &[(&str, i32, &str)]) -> World {
 
 #[test]
 fn independent_steps_begin_together_in_one_commit() {
-    let world = World::new(json!({"steps": [step("a", json!({})), step("b", json!({})), step("c", json!({"needs": ["a", "b"]}))]}));
+    let world = World::new(
+        json!({"steps": [step("a", json!({})), step("b", json!({})), step("c", json!({"needs": ["a", "b"]}))]}),
+    );
     let decision = world.decide();
     assert_eq!(decision.effects.len(), 2);
     assert_eq!(decision.journal.steps.keys().collect::<Vec<_>>(), ["a", "b"]);
@@ -66,7 +68,11 @@ fn when_that_errs_fails_the_step_and_starts_nothing() {
     let spec = json!({"steps": [step("a", json!({})), step("b", json!({"when": "$[[ steps.a.output.x > 1 ]]"}))]});
     let world = run(spec, &[("a", 0, "{}")]);
     assert_eq!(world.stands("b"), (StepPhase::Failed, StepReason::ExpressionError));
-    assert!(world.record("b").message.as_ref().unwrap().starts_with("when: "), "{:?}", world.record("b").message);
+    assert!(
+        world.record("b").message.as_ref().unwrap().starts_with("when: "),
+        "{:?}",
+        world.record("b").message
+    );
     assert_eq!(world.executions.len(), 1);
     world.ends(RunPhase::Failed);
 }
@@ -75,7 +81,10 @@ fn when_that_errs_fails_the_step_and_starts_nothing() {
 fn when_must_give_a_boolean() {
     let spec = json!({"steps": [step("a", json!({"when": "$[[ 1 + 1 ]]"}))]});
     let world = run(spec, &[]);
-    assert_eq!(world.record("a").message.as_deref(), Some("when must give true or false, and gives 2"));
+    assert_eq!(
+        world.record("a").message.as_deref(),
+        Some("when must give true or false, and gives 2")
+    );
 }
 
 #[test]
@@ -169,7 +178,10 @@ fn outputs_are_evaluated_at_the_end() {
     let world = run(spec, &[("a", 0, r#"{"n": 41}"#), ("b", 0, "hello\n")]);
     world.ends(RunPhase::Succeeded);
     let outputs: Value = serde_json::from_str(world.journal.outputs.as_deref().unwrap()).unwrap();
-    assert_eq!(outputs, json!({"n": 42, "text": "b said hello", "list": [1, "Succeeded"]}));
+    assert_eq!(
+        outputs,
+        json!({"n": 42, "text": "b said hello", "list": [1, "Succeeded"]})
+    );
 }
 
 #[test]

@@ -15,18 +15,34 @@ use crate::journal::Journal;
 #[derive(Clone, Debug)]
 enum Happening {
     /// A whole reconcile. Bit n of `lost`: effect n is not sent.
-    Reconcile { lost: u8 },
+    Reconcile {
+        lost: u8,
+    },
     /// A reconcile of a controller that still sees the journal of some time ago; its commit is refused.
-    StaleReconcile { ago: u8 },
+    StaleReconcile {
+        ago: u8,
+    },
     /// The Job controller makes the pod of a Job that has none.
-    StartPod { which: u8 },
+    StartPod {
+        which: u8,
+    },
     /// A running pod ends.
-    EndPod { which: u8, exit_code: i32 },
+    EndPod {
+        which: u8,
+        exit_code: i32,
+    },
     /// Somebody deletes a running pod; it may still say exit 0.
-    KillPod { which: u8, exit_code: i32 },
+    KillPod {
+        which: u8,
+        exit_code: i32,
+    },
     /// An effect that was sent earlier arrives a second time.
-    Repeat { which: u8 },
-    Pass { seconds: u16 },
+    Repeat {
+        which: u8,
+    },
+    Pass {
+        seconds: u16,
+    },
 }
 
 fn happenings() -> impl Strategy<Value = Vec<Happening>> {
@@ -46,19 +62,27 @@ fn happenings() -> impl Strategy<Value = Vec<Happening>> {
 fn specs() -> impl Strategy<Value = Value> {
     let one = (any::<u8>(), 0..4u8, 1..4i64, any::<bool>());
     (prop::collection::vec(one, 1..6), 0..3usize).prop_map(|(steps, on_failure)| {
-        let steps: Vec<Value> = steps.iter().enumerate().map(|(i, (needs, policy, tries, ignore))| {
-            let needs: Vec<String> = (0..i).filter(|j| needs >> j & 1 == 1).map(|j| format!("s{j}")).collect();
-            let policy = ["AllSucceeded", "AllSucceededOrSkipped", "AllFinished", "AnyFailed"][usize::from(*policy)];
-            let mut more = json!({"retry": {"maxAttempts": tries, "backoff": {"initial": "1s"}}});
-            if !needs.is_empty() {
-                more["needs"] = json!(needs);
-                more["needsPolicy"] = json!(policy);
-            }
-            if *ignore {
-                more["failurePolicy"] = json!("Ignore");
-            }
-            step(&format!("s{i}"), more)
-        }).collect();
+        let steps: Vec<Value> = steps
+            .iter()
+            .enumerate()
+            .map(|(i, (needs, policy, tries, ignore))| {
+                let needs: Vec<String> = (0..i)
+                    .filter(|j| needs >> j & 1 == 1)
+                    .map(|j| format!("s{j}"))
+                    .collect();
+                let policy =
+                    ["AllSucceeded", "AllSucceededOrSkipped", "AllFinished", "AnyFailed"][usize::from(*policy)];
+                let mut more = json!({"retry": {"maxAttempts": tries, "backoff": {"initial": "1s"}}});
+                if !needs.is_empty() {
+                    more["needs"] = json!(needs);
+                    more["needsPolicy"] = json!(policy);
+                }
+                if *ignore {
+                    more["failurePolicy"] = json!("Ignore");
+                }
+                step(&format!("s{i}"), more)
+            })
+            .collect();
         let on_failure = ["Stop", "Cancel", "Continue"][on_failure];
         json!({"onStepFailure": on_failure, "steps": steps})
     })
@@ -72,7 +96,11 @@ struct Story {
 
 impl Story {
     fn new(spec: Value) -> Story {
-        Story { world: World::new(spec), history: vec![Journal::default()], sent: Vec::new() }
+        Story {
+            world: World::new(spec),
+            history: vec![Journal::default()],
+            sent: Vec::new(),
+        }
     }
 
     fn happen(&mut self, happening: &Happening) {
@@ -80,8 +108,13 @@ impl Story {
             Happening::Reconcile { lost } => self.reconcile(*lost),
             Happening::StaleReconcile { ago } => self.stale(usize::from(*ago)),
             Happening::StartPod { which } => {
-                let hash_of: BTreeMap<String, String> =
-                    self.world.plan.steps.iter().map(|step| (step.hash.clone(), step.path.clone())).collect();
+                let hash_of: BTreeMap<String, String> = self
+                    .world
+                    .plan
+                    .steps
+                    .iter()
+                    .map(|step| (step.hash.clone(), step.path.clone()))
+                    .collect();
                 let idle: Vec<String> = self
                     .world
                     .evidence
@@ -151,7 +184,15 @@ impl Story {
         let Some(uid) = pick(&going, which) else { return };
         let at = self.world.evidence.pods.iter().position(|pod| pod.uid == *uid).unwrap();
         let hash = self.world.evidence.pods[at].attempt.0.clone();
-        let path = self.world.plan.steps.iter().find(|step| step.hash == hash).unwrap().path.clone();
+        let path = self
+            .world
+            .plan
+            .steps
+            .iter()
+            .find(|step| step.hash == hash)
+            .unwrap()
+            .path
+            .clone();
         self.world.end(&path, exit_code, "out");
         if killed {
             let pod = self.world.evidence.pods.iter_mut().find(|pod| pod.uid == *uid).unwrap();
@@ -166,17 +207,33 @@ impl Story {
             match effect {
                 Effect::CreateJob { path } => {
                     let record = &next.steps[path];
-                    assert!(record.job_name.is_some() && record.phase == StepPhase::Pending, "{record:#?}");
+                    assert!(
+                        record.job_name.is_some() && record.phase == StepPhase::Pending,
+                        "{record:#?}"
+                    );
                     let going = self.world.evidence.pods.iter().filter(|pod| {
-                        self.world.plan.steps.iter().any(|step| step.path == *path && step.hash == pod.attempt.0)
+                        self.world
+                            .plan
+                            .steps
+                            .iter()
+                            .any(|step| step.path == *path && step.hash == pod.attempt.0)
                     });
                     for pod in going {
-                        assert!(crate::decide::verdict::stopped(pod), "{path} starts beside a pod that runs: {pod:#?}");
+                        assert!(
+                            crate::decide::verdict::stopped(pod),
+                            "{path} starts beside a pod that runs: {pod:#?}"
+                        );
                     }
                 }
                 Effect::ReleasePod { uid, .. } => {
                     let pod = self.world.evidence.pods.iter().find(|pod| pod.uid == *uid).unwrap();
-                    let step = self.world.plan.steps.iter().find(|step| step.hash == pod.attempt.0).unwrap();
+                    let step = self
+                        .world
+                        .plan
+                        .steps
+                        .iter()
+                        .find(|step| step.hash == pod.attempt.0)
+                        .unwrap();
                     let record = &next.steps[&step.path];
                     let recorded = record.phase.is_final()
                         || record.attempt > pod.attempt.1
@@ -204,7 +261,10 @@ impl Story {
                 return;
             }
         }
-        panic!("the run does not end: {:#?}\n{:#?}", self.world.journal, self.world.evidence);
+        panic!(
+            "the run does not end: {:#?}\n{:#?}",
+            self.world.journal, self.world.evidence
+        );
     }
 }
 

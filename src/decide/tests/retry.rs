@@ -108,7 +108,13 @@ fn a_pod_that_is_terminal_but_runs_on_holds_the_next_attempt_back() {
     assert!(matches!(pod.containers[0].state, ContainerState::Running { .. }));
     world.pass(3_600_000);
     assert_eq!(world.record("a").attempt, 1);
-    assert!(world.decide().queries.iter().any(|query| matches!(query, Query::Node { .. })));
+    assert!(
+        world
+            .decide()
+            .queries
+            .iter()
+            .any(|query| matches!(query, Query::Node { .. }))
+    );
     world.pod("a").node = Node::Lost("n1".into());
     world.settle();
     world.pass(3_600_000);

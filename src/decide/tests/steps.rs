@@ -17,7 +17,10 @@ fn an_attempt_is_named_before_its_job_is_created() {
     let world = one();
     let decision = world.decide();
     let record = &decision.journal.steps["a"];
-    assert_eq!((record.phase, record.attempt, record.fence), (StepPhase::Pending, 1, START));
+    assert_eq!(
+        (record.phase, record.attempt, record.fence),
+        (StepPhase::Pending, 1, START)
+    );
     assert!(record.job_name.as_ref().is_some_and(|name| name.starts_with("run-a-")));
     assert_eq!(decision.effects, [Effect::CreateJob { path: "a".into() }]);
     assert_eq!(decision.journal.start_time, Some(Time::from_millis(START)));
@@ -43,7 +46,10 @@ fn a_run_of_one_step_succeeds() {
     world.run("a", 0, r#"{"x":1}"#);
     world.ends(RunPhase::Succeeded);
     let record = world.record("a");
-    assert_eq!((record.exit_code, record.output.as_deref()), (Some(0), Some(r#"{"x":1}"#)));
+    assert_eq!(
+        (record.exit_code, record.output.as_deref()),
+        (Some(0), Some(r#"{"x":1}"#))
+    );
     assert_eq!((record.job_name.as_ref(), record.attempt_time), (None, None));
 }
 
@@ -56,8 +62,13 @@ fn a_pod_is_released_only_with_its_outcome_recorded() {
     assert!(world.pod("a").held, "a running pod is held");
     world.end("a", 0, "");
     let decision = world.decide();
-    assert!(decision.effects.iter().all(|effect| !matches!(effect, Effect::ReleasePod { .. }))
-        || decision.journal.steps["a"].phase == StepPhase::Succeeded);
+    assert!(
+        decision
+            .effects
+            .iter()
+            .all(|effect| !matches!(effect, Effect::ReleasePod { .. }))
+            || decision.journal.steps["a"].phase == StepPhase::Succeeded
+    );
 }
 
 #[test]
@@ -117,7 +128,12 @@ fn a_success_of_an_older_attempt_is_the_result_if_none_was_recorded() {
     // The node comes back, and its pod had succeeded.
     let hash = crate::plan::names::path_hash("a");
     let now = world.now;
-    let mut late = super::world::pod("late".into(), (hash, 1), crate::evidence::ContainerState::Unreported, now);
+    let mut late = super::world::pod(
+        "late".into(),
+        (hash, 1),
+        crate::evidence::ContainerState::Unreported,
+        now,
+    );
     late.phase = PodPhase::Succeeded;
     late.containers[0].state = crate::evidence::ContainerState::Terminated(crate::evidence::Terminated {
         reason: "Completed".into(),
@@ -130,7 +146,10 @@ fn a_success_of_an_older_attempt_is_the_result_if_none_was_recorded() {
     world.evidence.pods.push(late);
     world.settle();
     world.ends(RunPhase::Succeeded);
-    assert_eq!((world.record("a").output.as_deref(), world.record("a").attempt), (Some("first"), 2));
+    assert_eq!(
+        (world.record("a").output.as_deref(), world.record("a").attempt),
+        (Some("first"), 2)
+    );
     let live = world.evidence.pods.iter().find(|pod| pod.attempt.1 == 2);
     assert!(live.is_none_or(|pod| pod.deleting), "the other pod is stopped");
 }
@@ -143,7 +162,12 @@ fn what_was_recorded_stays_when_another_pod_succeeds_later() {
     let before = world.journal.clone();
     let hash = crate::plan::names::path_hash("a");
     let mut again = world.evidence.pods.first().cloned().unwrap_or_else(|| {
-        super::world::pod("x".into(), (hash, 1), crate::evidence::ContainerState::Unreported, world.now)
+        super::world::pod(
+            "x".into(),
+            (hash, 1),
+            crate::evidence::ContainerState::Unreported,
+            world.now,
+        )
     });
     again.uid = "another".into();
     again.held = true;
@@ -172,10 +196,18 @@ fn a_job_that_the_api_server_will_never_take_fails_the_step() {
     let first = world.decide();
     world.commit(&first);
     let name = first.journal.steps["a"].job_name.clone().unwrap();
-    world.evidence.refusals.insert(name, Refusal::Rejected { message: "spec.template is wrong".into() });
+    world.evidence.refusals.insert(
+        name,
+        Refusal::Rejected {
+            message: "spec.template is wrong".into(),
+        },
+    );
     world.settle();
     assert_eq!(world.stands("a"), (StepPhase::Failed, StepReason::JobRejected));
-    assert_eq!(world.journal.message.as_deref(), Some("a: JobRejected: spec.template is wrong"));
+    assert_eq!(
+        world.journal.message.as_deref(),
+        Some("a: JobRejected: spec.template is wrong")
+    );
 }
 
 #[test]
@@ -184,9 +216,15 @@ fn a_create_that_quota_refuses_waits_and_says_so() {
     let first = world.decide();
     world.commit(&first);
     let name = first.journal.steps["a"].job_name.clone().unwrap();
-    let waiting = Waiting { reason: StepReason::QuotaExceeded, message: "exceeded quota: jobs".into() };
+    let waiting = Waiting {
+        reason: StepReason::QuotaExceeded,
+        message: "exceeded quota: jobs".into(),
+    };
     let again = world.now.plus(15_000);
-    world.evidence.refusals.insert(name.clone(), Refusal::NotNow { waiting, again });
+    world
+        .evidence
+        .refusals
+        .insert(name.clone(), Refusal::NotNow { waiting, again });
     let decision = world.decide();
     world.commit(&decision);
     assert!(decision.effects.is_empty());
@@ -206,13 +244,23 @@ fn a_job_without_a_pod_is_asked_for_its_reason() {
     assert!(decision.queries.is_empty() && decision.wake.is_some());
     world.now = world.now.plus(3_000);
     let asks = world.decide().queries;
-    assert!(asks.iter().any(|query| matches!(query, Query::Explain { is_pod: false, .. })), "{asks:?}");
+    assert!(
+        asks.iter()
+            .any(|query| matches!(query, Query::Explain { is_pod: false, .. })),
+        "{asks:?}"
+    );
     for job in world.evidence.jobs.values_mut() {
-        job.waiting = Some(Waiting { reason: StepReason::AdmissionDenied, message: "violates PodSecurity".into() });
+        job.waiting = Some(Waiting {
+            reason: StepReason::AdmissionDenied,
+            message: "violates PodSecurity".into(),
+        });
     }
     world.settle();
     assert_eq!(world.stands("a"), (StepPhase::Pending, StepReason::AdmissionDenied));
-    assert_eq!(world.journal.message.as_deref(), Some("a: AdmissionDenied: violates PodSecurity"));
+    assert_eq!(
+        world.journal.message.as_deref(),
+        Some("a: AdmissionDenied: violates PodSecurity")
+    );
 }
 
 #[test]
@@ -224,7 +272,14 @@ fn a_job_that_somebody_changed_is_stopped_and_said() {
     }
     world.settle();
     assert_eq!(world.stands("a"), (StepPhase::Failed, StepReason::JobRejected));
-    assert!(world.record("a").message.as_ref().unwrap().contains("backoffLimit is 6"));
+    assert!(
+        world
+            .record("a")
+            .message
+            .as_ref()
+            .unwrap()
+            .contains("backoffLimit is 6")
+    );
     assert!(world.evidence.jobs.values().all(|job| job.closing));
 }
 
@@ -234,12 +289,18 @@ fn a_start_deadline_closes_the_attempt_and_says_what_it_waited_for() {
     world.settle();
     assert!(world.wake.is_some_and(|wake| wake <= Time::from_millis(START + 10_000)));
     for job in world.evidence.jobs.values_mut() {
-        job.waiting = Some(Waiting { reason: StepReason::QuotaExceeded, message: "exceeded quota: pods".into() });
+        job.waiting = Some(Waiting {
+            reason: StepReason::QuotaExceeded,
+            message: "exceeded quota: pods".into(),
+        });
     }
     world.pass(4_000);
     assert_eq!(world.stands("a"), (StepPhase::Pending, StepReason::QuotaExceeded));
     world.pass(6_000);
-    assert_eq!(world.stands("a"), (StepPhase::Failed, StepReason::StartDeadlineExceeded));
+    assert_eq!(
+        world.stands("a"),
+        (StepPhase::Failed, StepReason::StartDeadlineExceeded)
+    );
     let message = world.record("a").message.clone().unwrap();
     assert_eq!(message, "not started within its startTimeout: exceeded quota: pods");
     assert!(world.evidence.jobs.values().all(|job| job.state == JobState::Failed));

@@ -32,7 +32,12 @@ pub struct World {
 }
 
 pub fn plan_of(spec: Value) -> Plan {
-    let run = RunInfo { name: "run".into(), namespace: "ns".into(), uid: "uid-1".into(), labels: Default::default() };
+    let run = RunInfo {
+        name: "run".into(),
+        namespace: "ns".into(),
+        uid: "uid-1".into(),
+        labels: Default::default(),
+    };
     match plan::build(&run, &spec) {
         Ok(plan) => plan,
         Err(faults) => {
@@ -121,7 +126,10 @@ impl World {
         match effect {
             Effect::CreateJob { path } => {
                 let record = &self.journal.steps[path];
-                let name = record.job_name.clone().expect("a Job that is created is named in the journal");
+                let name = record
+                    .job_name
+                    .clone()
+                    .expect("a Job that is created is named in the journal");
                 let attempt = (plan::names::path_hash(path), record.attempt);
                 if !self.evidence.jobs.contains_key(&name) {
                     self.created.push(name.clone());
@@ -130,11 +138,18 @@ impl World {
                 }
             }
             Effect::CloseJob { name, uid } => {
-                let Some(job) = self.evidence.jobs.get_mut(name).filter(|job| job.uid == *uid) else { return };
+                let Some(job) = self.evidence.jobs.get_mut(name).filter(|job| job.uid == *uid) else {
+                    return;
+                };
                 job.closing = true;
                 job.state = JobState::Failed;
                 let attempt = job.attempt.clone();
-                for pod in self.evidence.pods.iter_mut().filter(|pod| pod.attempt == attempt && !is_terminal(pod)) {
+                for pod in self
+                    .evidence
+                    .pods
+                    .iter_mut()
+                    .filter(|pod| pod.attempt == attempt && !is_terminal(pod))
+                {
                     stop(pod, 143);
                 }
             }
@@ -144,7 +159,12 @@ impl World {
                 }
             }
             Effect::DeletePod { uid, .. } => {
-                for pod in self.evidence.pods.iter_mut().filter(|pod| pod.uid == *uid && !is_terminal(pod)) {
+                for pod in self
+                    .evidence
+                    .pods
+                    .iter_mut()
+                    .filter(|pod| pod.uid == *uid && !is_terminal(pod))
+                {
                     stop(pod, 143);
                 }
             }
@@ -165,13 +185,27 @@ impl World {
     /// The Job controller makes the pod of the step's current Job, and the kubelet starts it.
     pub fn start(&mut self, path: &str) {
         let record = &self.journal.steps[path];
-        let name = record.job_name.clone().unwrap_or_else(|| panic!("{path} has no Job: {record:#?}"));
-        let job = self.evidence.jobs.get(&name).unwrap_or_else(|| panic!("the Job of {path} was not created"));
+        let name = record
+            .job_name
+            .clone()
+            .unwrap_or_else(|| panic!("{path} has no Job: {record:#?}"));
+        let job = self
+            .evidence
+            .jobs
+            .get(&name)
+            .unwrap_or_else(|| panic!("the Job of {path} was not created"));
         let attempt = job.attempt.clone();
         assert!(!job.closing, "a closed Job starts no pod");
         let uid = self.uid();
         self.executions.push((path.to_owned(), attempt.1));
-        self.evidence.pods.push(pod(uid, attempt, ContainerState::Running { started: Some(self.now) }, self.now));
+        self.evidence.pods.push(pod(
+            uid,
+            attempt,
+            ContainerState::Running {
+                started: Some(self.now),
+            },
+            self.now,
+        ));
         self.evidence.pods.sort();
     }
 
@@ -180,11 +214,19 @@ impl World {
         self.now = self.now.plus(1_000);
         let now = self.now;
         let pod = self.pod(path);
-        pod.phase = if exit_code == 0 { PodPhase::Succeeded } else { PodPhase::Failed };
+        pod.phase = if exit_code == 0 {
+            PodPhase::Succeeded
+        } else {
+            PodPhase::Failed
+        };
         let started = pod.start_time;
         pod.containers[0].state = ContainerState::Terminated(Terminated {
             exit_code,
-            reason: if exit_code == 0 { "Completed".into() } else { "Error".into() },
+            reason: if exit_code == 0 {
+                "Completed".into()
+            } else {
+                "Error".into()
+            },
             message: output.into(),
             started,
             finished: Some(now),
@@ -192,7 +234,11 @@ impl World {
         });
         let attempt = pod.attempt.clone();
         for job in self.evidence.jobs.values_mut().filter(|job| job.attempt == attempt) {
-            job.state = if exit_code == 0 { JobState::Complete } else { JobState::Failed };
+            job.state = if exit_code == 0 {
+                JobState::Complete
+            } else {
+                JobState::Failed
+            };
         }
     }
 
@@ -200,7 +246,8 @@ impl World {
     pub fn pod(&mut self, path: &str) -> &mut PodEvidence {
         let hash = plan::names::path_hash(path);
         let pods = self.evidence.pods.iter_mut().filter(|pod| pod.attempt.0 == hash);
-        pods.max_by_key(|pod| pod.attempt.1).unwrap_or_else(|| panic!("{path} has no pod"))
+        pods.max_by_key(|pod| pod.attempt.1)
+            .unwrap_or_else(|| panic!("{path} has no pod"))
     }
 
     /// Runs the step to its end and decides.
@@ -216,7 +263,10 @@ impl World {
     }
 
     pub fn record(&self, path: &str) -> &Record {
-        self.journal.steps.get(path).unwrap_or_else(|| panic!("{path} has no record: {:#?}", self.journal))
+        self.journal
+            .steps
+            .get(path)
+            .unwrap_or_else(|| panic!("{path} has no record: {:#?}", self.journal))
     }
 
     pub fn stands(&self, path: &str) -> (StepPhase, StepReason) {
@@ -241,7 +291,10 @@ pub fn check_ratchet(before: &Journal, after: &Journal) {
         assert_eq!(after.start_time, Some(start), "startTime is set once");
     }
     for (path, old) in &before.steps {
-        let new = after.steps.get(path).unwrap_or_else(|| panic!("the record of {path} vanished"));
+        let new = after
+            .steps
+            .get(path)
+            .unwrap_or_else(|| panic!("the record of {path} vanished"));
         if old == new {
             continue;
         }
@@ -249,8 +302,14 @@ pub fn check_ratchet(before: &Journal, after: &Journal) {
         assert!(new.attempt >= old.attempt, "{path}: the attempt goes back");
         assert!(new.fence >= old.fence, "{path}: the fence goes back");
         if new.attempt == old.attempt {
-            assert!(old.job_uid.is_none() || new.job_uid == old.job_uid, "{path}: jobUID changes");
-            assert!(old.pod_uid.is_none() || new.pod_uid == old.pod_uid, "{path}: podUID changes");
+            assert!(
+                old.job_uid.is_none() || new.job_uid == old.job_uid,
+                "{path}: jobUID changes"
+            );
+            assert!(
+                old.pod_uid.is_none() || new.pod_uid == old.pod_uid,
+                "{path}: podUID changes"
+            );
         } else {
             assert!(new.fence > old.fence, "{path}: a new attempt without a greater fence");
         }
@@ -296,7 +355,11 @@ pub fn pod(uid: String, attempt: (String, i64), state: ContainerState, now: Time
         attempt,
         name: format!("pod-{uid}"),
         uid,
-        phase: if matches!(state, ContainerState::Running { .. }) { PodPhase::Running } else { PodPhase::Pending },
+        phase: if matches!(state, ContainerState::Running { .. }) {
+            PodPhase::Running
+        } else {
+            PodPhase::Pending
+        },
         reason: String::new(),
         message: String::new(),
         generation: 1,
