@@ -20,22 +20,18 @@ const BATCH: usize = 16 << 20;
 
 /// The bytes of stack that are enough to parse, evaluate and drop an expression.
 pub(super) fn needed(source: &str) -> usize {
-    let (mut depth, mut deepest, mut signs) = (0usize, 0usize, 0usize);
+    let (mut brackets, mut signs) = (0usize, 0usize);
     for byte in source.bytes() {
         match byte {
-            b'(' | b'[' | b'{' => {
-                depth += 1;
-                deepest = deepest.max(depth);
-                signs += 1;
-            }
-            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
-            _ if byte.is_ascii_punctuation() => signs += 1,
-            // The operator `in` has none but spaces around it.
-            b' ' => signs += 1,
+            // Not how deep they are: one that closes may be part of a string.
+            b'(' | b'[' | b'{' => brackets += 1,
+            b')' | b']' | b'}' => {}
+            // The operator `in` has no sign of its own, but space around it.
+            _ if byte.is_ascii_punctuation() || byte.is_ascii_whitespace() => signs += 1,
             _ => {}
         }
     }
-    (BASE + deepest.min(DEEPEST) * BRACKET + signs * SIGN) / PART
+    (BASE + brackets.min(DEEPEST) * BRACKET + (brackets + signs) * SIGN) / PART
 }
 
 /// Runs `work` with `bytes` of stack.
