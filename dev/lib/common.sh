@@ -3,6 +3,9 @@
 #
 #   ONCILLA_CACHE   everything that is built or run is kept here, outside the clone (default: ~/.cache/oncilla)
 
+# Without this, "set -e" would not hold inside $(...).
+shopt -s inherit_errexit
+
 ONCILLA_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 ONCILLA_CACHE=${ONCILLA_CACHE:-${HOME:-/root}/.cache/oncilla}
 # File modes end up in images and in folders that other users read, so the caller's umask must not decide them.
@@ -39,7 +42,13 @@ lock() {
 }
 
 # with_lock FILE WHAT COMMAND...: runs the command under the lock and releases it afterwards.
-with_lock() { (lock "$1" "$2" && shift 2 && "$@"); }
+with_lock() {
+  (
+    lock "$1" "$2"
+    shift 2
+    "$@"
+  )
+}
 
 # Replaces a file in one step, so that a reader (or a run after a kill) sees the old or the new text, never half of it.
 write_file() {

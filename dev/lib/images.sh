@@ -54,6 +54,7 @@ build_image() {
     esac
     shift
   done
+  [ ${#files[@]} -gt 0 ] || die "the image $reference would be empty: name at least one /PATH=HOSTFILE"
   with_lock "$IMAGES/.lock" "making images" write_image
 }
 
@@ -162,6 +163,14 @@ pack() {
 }
 
 # The images that every cluster and every test can use: pause holds a pod's namespaces, busybox is a shell with the usual tools.
+# oncilla and shop are programs of this tree.
+is_builtin() {
+  case $1 in
+    oncilla.dev/pause:dev | oncilla.dev/busybox:dev | oncilla.dev/oncilla:dev | oncilla.dev/shop:dev) ;;
+    *) return 1 ;;
+  esac
+}
+
 build_builtin() {
   local busybox applet links=()
   case $1 in
@@ -178,7 +187,7 @@ build_builtin() {
       ;;
     oncilla.dev/oncilla:dev) build_from_tree "$1" oncilla ;;
     oncilla.dev/shop:dev) build_from_tree "$1" shop ;;
-    *) return 1 ;;
+    *) die "there is no recipe for the image $1" ;;
   esac
 }
 

@@ -22,7 +22,8 @@ make_cgroups() {
   while read -r mount; do
     root=$mount/oncilla-$(cluster_id)
     if [ -f "$mount/cgroup.controllers" ]; then
-      [ -s "$mount/cgroup.controllers" ] || continue # the v2 tree beside v1 hierarchies, which own the controllers
+      # Beside v1 hierarchies, which own the controllers that matter, the v2 tree is only a bystander.
+      grep -qw memory "$mount/cgroup.controllers" || continue
       enable_controllers "$mount"
       mkdir -p "$root"
       enable_controllers "$root"

@@ -52,13 +52,30 @@ our_processes() {
 
 # Ends them all at once and for good. A cluster is made anew at each start, so nothing is worth a polite goodbye.
 kill_our_processes() {
-  local pids deadline=$((SECONDS + 30))
+  local pid pids deadline=$((SECONDS + 30))
+  local -A killed=()
   while pids=$(our_processes) && [ -n "$pids" ]; do
     [ $SECONDS -lt $deadline ] || die "these processes of $STATE do not end: ${pids//$'\n'/ }"
+    for pid in $pids; do killed[$pid]=$(process_start "$pid" || true); done
     # shellcheck disable=SC2086 # a list of numbers
     kill -KILL $pids 2>/dev/null || true
     sleep 0.1
   done
+  # A process loses its environment first and its ports and files a moment later.
+  for pid in "${!killed[@]}"; do
+    until process_gone "$pid" "${killed[$pid]}"; do
+      [ $SECONDS -lt $deadline ] || die "the process $pid of $STATE does not end"
+      sleep 0.02
+    done
+  done
+}
+
+# process_gone PID START: a zombie whose threads are gone too holds nothing any more, and nobody may ever collect it.
+process_gone() {
+  local tasks
+  [ -n "$2" ] && [ "$(process_start "$1")" = "$2" ] || return 0
+  tasks=("/proc/$1/task"/*)
+  is_zombie "$1" && [ ${#tasks[@]} -le 1 ]
 }
 
 # component_failed NAME WHY: tells what went wrong with the last lines of the log, and ends the script. Exit code 75 means that a

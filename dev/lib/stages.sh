@@ -18,7 +18,7 @@ stage_packages() { need_packages base lint cluster node postgres image; }
 stage_tools_check() { build_tools etcd kube-apiserver kube-controller-manager kubectl; }
 stage_tools() { build_tools etcd kube-apiserver kube-controller-manager kubectl kube-scheduler kubelet pause helm; }
 
-stage_fmt() { cargo fmt --all --check; }
+stage_fmt() { cargo fmt --all -- --check --color never; }
 
 stage_clippy() { cargo clippy --locked --workspace --all-targets -- -D warnings; }
 
