@@ -107,6 +107,9 @@ fn postgres(arguments: &[&str]) -> Output {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../postgres.sh");
     let output = Command::new(script)
         .args(arguments)
+        // Not the demo's server: that one may be at work, at another address.
+        .env("ONCILLA_POSTGRES_DIR", cache().join("postgres/test"))
+        .env("ONCILLA_POSTGRES_ADDRESS", "127.0.0.1")
         .output()
         .expect("demo/postgres.sh can be started");
     assert!(
@@ -115,6 +118,14 @@ fn postgres(arguments: &[&str]) -> Output {
         String::from_utf8_lossy(&output.stderr)
     );
     output
+}
+
+/// Where everything that is not in the clone is kept.
+fn cache() -> PathBuf {
+    match std::env::var_os("ONCILLA_CACHE") {
+        Some(folder) => folder.into(),
+        None => Path::new(&std::env::var_os("HOME").unwrap_or("/root".into())).join(".cache/oncilla"),
+    }
 }
 
 /// The server's address and the role "shop", as environment variables. The server is started when first asked for and
