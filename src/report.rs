@@ -27,7 +27,7 @@ pub fn status(
         phase: journal.phase,
         reason: journal.reason,
         message: journal.message.clone(),
-        progress: counts.as_ref().map(|counts| progress(counts)),
+        progress: counts.as_ref().map(progress),
         start_time: journal.start_time,
         completion_time: journal.completion_time,
         observed_cancel: journal.observed_cancel,

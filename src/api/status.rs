@@ -197,8 +197,8 @@ pub struct Record {
     /// When the attempt was recorded; gone when the step has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt_time: Option<Time>,
-    /// The latest time at which the API server may still accept the attempt's Job, by this controller's clock; gone when the Job
-    /// has been seen.
+    /// The latest time at which the API server may still accept the attempt's Job, by this controller's clock; gone when the step
+    /// runs or has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub create_before: Option<Time>,
     /// Why the attempt is being stopped; set before anything is done about it.

@@ -60,6 +60,13 @@ pub enum Error {
     NoCrd(#[source] kube::Error),
 }
 
+/// Which caches are filled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Listed {
+    runs: bool,
+    jobs_and_pods: bool,
+}
+
 /// What reconciles share.
 pub struct Context {
     pub client: Client,
@@ -68,8 +75,8 @@ pub struct Context {
     pub recorder: Recorder,
     pub run_deleted: Notify,
     runs: Store<RunView>,
-    /// Whether Jobs and pods have been listed.
-    listed: watch::Sender<bool>,
+    /// The store has a wait of its own, but only the last of those who wait there is woken.
+    listed: watch::Sender<Listed>,
     memory: Mutex<HashMap<String, Arc<Mutex<Memory>>>>,
 }
 
@@ -87,10 +94,22 @@ impl Context {
             .remove(uid);
     }
 
-    /// Returns when Jobs and pods have been listed once.
+    /// Returns when runs, Jobs and pods have been listed once.
     async fn wait_until_listed(&self) {
+        let all = Listed {
+            runs: true,
+            jobs_and_pods: true,
+        };
         // The sender lives as long as this context: waiting cannot fail.
-        let _ = self.listed.subscribe().wait_for(|listed| *listed).await;
+        let _ = self.listed.subscribe().wait_for(|listed| *listed == all).await;
+    }
+
+    fn note_listed(&self, note: impl FnOnce(&mut Listed)) {
+        self.listed.send_if_modified(|listed| {
+            let before = *listed;
+            note(listed);
+            *listed != before
+        });
     }
 
     /// Whether the cache shows this very run.
@@ -134,22 +153,26 @@ pub async fn run(
         ),
         run_deleted: Notify::new(),
         runs: store.clone(),
-        listed: watch::Sender::new(false),
+        listed: watch::Sender::default(),
         memory: Mutex::default(),
     });
 
-    let run_events = watcher(runs, watcher::Config::default()).default_backoff().inspect_ok({
+    let run_events = watcher(runs, watcher::Config::default()).default_backoff();
+    let run_events = reflector::reflector(writer, run_events).inspect_ok({
         let context = context.clone();
-        move |event| {
-            if let watcher::Event::Delete(run) = event {
+        // What an event says is in the store by now.
+        move |event| match event {
+            watcher::Event::Delete(run) => {
                 if let Some(uid) = &run.metadata.uid {
                     context.forget(uid);
                 }
                 context.run_deleted.notify_one();
             }
+            watcher::Event::InitDone => context.note_listed(|listed| listed.runs = true),
+            _ => {}
         }
     });
-    let run_events = reflector::reflector(writer, run_events).touched_objects();
+    let run_events = run_events.touched_objects();
     let (news, changed) = mpsc::unbounded();
     let ours = watcher::Config::default().labels(LABEL_RUN_UID);
     tasks.spawn(feed(
@@ -169,12 +192,10 @@ pub async fn run(
     let filled = {
         let context = context.clone();
         async move {
-            if store.wait_until_ready().await.is_ok() {
-                context.wait_until_listed().await;
-                ready.set();
-                tracing::info!("the caches are filled");
-                sweep::sweep(context).await;
-            }
+            context.wait_until_listed().await;
+            ready.set();
+            tracing::info!("the caches are filled");
+            sweep::sweep(context).await;
         }
     };
     tasks.spawn(filled);
@@ -237,9 +258,7 @@ async fn feed<K>(
                     let _ = news.unbounded_send(ObjectRef::new(&run.name).within(&run.namespace));
                 }
                 if context.index.is_listed() {
-                    context
-                        .listed
-                        .send_if_modified(|listed| !std::mem::replace(listed, true));
+                    context.note_listed(|listed| listed.jobs_and_pods = true);
                 }
             }
             Err(error) => tracing::warn!(%error, "a watch was interrupted"),

@@ -109,12 +109,9 @@ impl<'a> Run<'a> {
         }
         let id: AttemptId = (step.hash.clone(), record.attempt);
         let job = self.job(step, &record);
-        if let Some((_, job)) = job {
-            record.create_before = None;
-            if !job.faults.is_empty() && record.closing.is_none() {
-                record.closing = Some(StepReason::JobRejected);
-                record.message = Some(one_line(&job.faults.join("; ")));
-            }
+        if let Some((_, job)) = job.filter(|(_, job)| !job.faults.is_empty() && record.closing.is_none()) {
+            record.closing = Some(StepReason::JobRejected);
+            record.message = Some(one_line(&job.faults.join("; ")));
         }
         self.want_closed(step, &mut record);
         match self.pods(step, &record) {
@@ -290,6 +287,7 @@ impl<'a> Run<'a> {
                     record.start_time = record.start_time.or(*started);
                     record.pod_uid.get_or_insert_with(|| pod.uid.clone());
                     if let Some((_, job)) = job {
+                        record.create_before = None;
                         record.job_uid.get_or_insert_with(|| job.uid.clone());
                     }
                 } else {

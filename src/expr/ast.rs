@@ -1,8 +1,6 @@
 //! Small questions about the parsed form of an expression, and the one change that is made to it.
 
-use cel::common::ast::{
-    CallExpr, ComprehensionExpr, EntryExpr, Expr as Node, IdedExpr, LiteralValue, operators,
-};
+use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr as Node, IdedExpr, LiteralValue, operators};
 
 use super::functions::{ADDEND, KEYS, MATCHES};
 
@@ -21,13 +19,17 @@ pub(super) fn literal_selection(node: &IdedExpr) -> Option<(&IdedExpr, &str)> {
     }
 }
 
+/// Whether a selection does without the key: `has(a.b)`, `a.?b` and `a[?'b']`.
+pub(super) fn is_optional_selection(node: &IdedExpr) -> bool {
+    match &node.expr {
+        Node::Select(select) => select.test,
+        Node::Call(call) => [operators::OPT_INDEX, operators::OPT_SELECT].contains(&call.func_name.as_str()),
+        _ => false,
+    }
+}
+
 fn is_selection(name: &str) -> bool {
-    [
-        operators::INDEX,
-        operators::OPT_INDEX,
-        operators::OPT_SELECT,
-    ]
-    .contains(&name)
+    [operators::INDEX, operators::OPT_INDEX, operators::OPT_SELECT].contains(&name)
 }
 
 /// Whether the name of a call is one of an operator; no function's name has these characters.

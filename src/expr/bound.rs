@@ -13,9 +13,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use cel::common::ast::{
-    CallExpr, ComprehensionExpr, EntryExpr, Expr as Node, IdedExpr, LiteralValue, operators,
-};
+use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr as Node, IdedExpr, LiteralValue, operators};
 use serde_json::Value;
 
 use super::ast;
@@ -132,9 +130,7 @@ impl Derived {
         while let Some(entry) = end.first.get() {
             end = &entry.1;
         }
-        &end.first
-            .get_or_init(|| Box::new((value, Self::default())))
-            .0
+        &end.first.get_or_init(|| Box::new((value, Self::default()))).0
     }
 }
 
@@ -254,9 +250,7 @@ impl<'a> Estimator<'a> {
             Node::Comprehension(comprehension) => self.comprehension(comprehension),
             Node::Call(call) => self.call(call),
             // No expression with these gets this far.
-            Node::Struct(_) | Node::Unspecified => {
-                (Shape::opaque(u64::MAX, u64::MAX), Cost::steps(u64::MAX))
-            }
+            Node::Struct(_) | Node::Unspecified => (Shape::opaque(u64::MAX, u64::MAX), Cost::steps(u64::MAX)),
         }
     }
 
@@ -290,18 +284,14 @@ impl<'a> Estimator<'a> {
         let mut shapes = Vec::with_capacity(call.args.len() + 1);
         let mut costs = Vec::with_capacity(call.args.len() + 1);
         // The target of `math.abs(x)` is a name only.
-        let target = call
-            .target
-            .as_ref()
-            .filter(|target| !Self::is_namespace(target));
+        let target = call.target.as_ref().filter(|target| !Self::is_namespace(target));
         for part in target.map(AsRef::as_ref).into_iter().chain(&call.args) {
             let (shape, dear) = self.node(part);
             shapes.push(shape);
             costs.push(dear);
         }
         if call.func_name == operators::CONDITIONAL
-            && let ([_, yes, no], [condition, then, otherwise]) =
-                (shapes.as_slice(), costs.as_slice())
+            && let ([_, yes, no], [condition, then, otherwise]) = (shapes.as_slice(), costs.as_slice())
         {
             let cost = cost.plus(*condition).plus(then.dearer(*otherwise));
             return (self.join(yes, no), cost);
@@ -322,9 +312,7 @@ impl<'a> Estimator<'a> {
         let nothing = Shape::nothing();
         let a = args.first().unwrap_or(&nothing);
         let b = args.get(1).unwrap_or(&nothing);
-        let read: u64 = args
-            .iter()
-            .fold(0u64, |sum, arg| sum.saturating_add(arg.bytes));
+        let read: u64 = args.iter().fold(0u64, |sum, arg| sum.saturating_add(arg.bytes));
         let reading = Cost::steps(read / BYTES_A_STEP);
         let scalar = |cost: Cost| (Shape::scalar(), cost);
         // A list or text made of the parts of `a`.
@@ -396,10 +384,7 @@ impl<'a> Estimator<'a> {
                 (shape, cost)
             }
             MATCHES => {
-                let literal = matches!(
-                    call.args.get(1).map(|arg| &arg.expr),
-                    Some(Node::Literal(_))
-                );
+                let literal = matches!(call.args.get(1).map(|arg| &arg.expr), Some(Node::Literal(_)));
                 let compile = if literal {
                     // Compiled once; that is part of reading the expression.
                     0
@@ -474,10 +459,7 @@ impl<'a> Estimator<'a> {
                 built(a.bytes).plus(Cost::steps(a.bytes / 2)),
             ),
             "join" => {
-                let bytes = a
-                    .bytes
-                    .saturating_add(a.len.saturating_mul(b.bytes))
-                    .saturating_add(3);
+                let bytes = a.bytes.saturating_add(a.len.saturating_mul(b.bytes)).saturating_add(3);
                 (Shape::opaque(bytes, bytes), built(bytes))
             }
             "replace" => {
@@ -500,19 +482,17 @@ impl<'a> Estimator<'a> {
                     return (shape, cost);
                 }
                 let parts = occurrences(a.len, call.args.first()).saturating_add(1);
-                let bytes = a
-                    .bytes
-                    .saturating_add(parts.saturating_mul(4))
-                    .saturating_add(3);
+                let bytes = a.bytes.saturating_add(parts.saturating_mul(4)).saturating_add(3);
                 let shape = Shape::list(bytes, parts, Shape::opaque(a.bytes, a.len));
                 (shape, built(bytes).plus(Cost::steps(parts)))
             }
-            name if name.starts_with("math.@") => scalar(reading.plus(Cost::steps(
-                args.iter().map(|arg| arg.len).max().unwrap_or(0),
-            ))),
+            name if name.starts_with("math.@") => {
+                scalar(reading.plus(Cost::steps(args.iter().map(|arg| arg.len).max().unwrap_or(0))))
+            }
             // Arithmetic on one number. Everything else is refused when the expression is read.
-            "abs" | "ceil" | "floor" | "isFinite" | "isInf" | "isNaN" | "round" | "sign"
-            | "trunc" => scalar(Cost::default()),
+            "abs" | "ceil" | "floor" | "isFinite" | "isInf" | "isNaN" | "round" | "sign" | "trunc" => {
+                scalar(Cost::default())
+            }
             _ => (Shape::opaque(u64::MAX, u64::MAX), Cost::steps(u64::MAX)),
         }
     }
@@ -520,12 +500,8 @@ impl<'a> Estimator<'a> {
     fn comprehension(&self, loop_: &'a ComprehensionExpr) -> (Shape<'a>, Cost) {
         let (start, start_cost) = self.node(&loop_.accu_init);
         if ast::is_binding(loop_) {
-            let (shape, cost) = self.within([(loop_.accu_var.as_str(), start.clone())], || {
-                self.node(&loop_.result)
-            });
-            let copied = Cost::steps(
-                (start.bytes / BYTES_A_STEP).saturating_add(shape.bytes / BYTES_A_STEP) + 4,
-            );
+            let (shape, cost) = self.within([(loop_.accu_var.as_str(), start.clone())], || self.node(&loop_.result));
+            let copied = Cost::steps((start.bytes / BYTES_A_STEP).saturating_add(shape.bytes / BYTES_A_STEP) + 4);
             return (shape, cost.plus(start_cost).plus(copied));
         }
         let (range, range_cost) = self.node(&loop_.iter_range);
@@ -549,13 +525,10 @@ impl<'a> Estimator<'a> {
             return (Shape::opaque(u64::MAX, u64::MAX), Cost::steps(u64::MAX));
         };
         let (guard, (value, value_cost)) = self.within(variables, || {
-            let guard = append
-                .guard
-                .map_or(Cost::default(), |guard| self.node(guard).1);
+            let guard = append.guard.map_or(Cost::default(), |guard| self.node(guard).1);
             (guard, self.node(append.value))
         });
-        let copies_range =
-            matches!(&append.value.expr, Node::Ident(name) if *name == loop_.iter_var);
+        let copies_range = matches!(&append.value.expr, Node::Ident(name) if *name == loop_.iter_var);
         let bytes = if copies_range {
             range.bytes
         } else {
@@ -570,11 +543,7 @@ impl<'a> Estimator<'a> {
         (Shape::list(bytes, times, value), around.plus(cost))
     }
 
-    fn within<const N: usize, R>(
-        &self,
-        variables: [(&'a str, Shape<'a>); N],
-        work: impl FnOnce() -> R,
-    ) -> R {
+    fn within<const N: usize, R>(&self, variables: [(&'a str, Shape<'a>); N], work: impl FnOnce() -> R) -> R {
         let outer = self.bound.borrow().len();
         self.bound.borrow_mut().extend(variables);
         let result = work();
@@ -601,9 +570,7 @@ impl<'a> Estimator<'a> {
 
     fn field(&self, operand: &Shape<'a>, key: &str) -> Shape<'a> {
         let mut shape = match &operand.inner {
-            Inner::Inputs(values) => {
-                self.inputs(values.iter().filter_map(|value| value.get(key)).collect())
-            }
+            Inner::Inputs(values) => self.inputs(values.iter().filter_map(|value| value.get(key)).collect()),
             _ => self.entry(operand),
         };
         shape.optional |= operand.optional;
@@ -809,9 +776,7 @@ fn chain(mut node: &IdedExpr) -> u64 {
 /// How often a part can occur in a text of `len` bytes; an empty one is found between all characters.
 fn occurrences(len: u64, part: Option<&IdedExpr>) -> u64 {
     match part.map(|part| &part.expr) {
-        Some(Node::Literal(LiteralValue::String(part))) if !part.inner().is_empty() => {
-            len / part.inner().len() as u64
-        }
+        Some(Node::Literal(LiteralValue::String(part))) if !part.inner().is_empty() => len / part.inner().len() as u64,
         _ => len.saturating_add(1),
     }
 }

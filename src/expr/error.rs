@@ -21,11 +21,7 @@ pub enum ExprErrorKind {
     /// The source has more characters than [`MAX_SOURCE`](super::MAX_SOURCE).
     TooLong { characters: usize, limit: usize },
     /// The bound on the evaluation's work, computed before it runs, is above the limit.
-    TooDear {
-        resource: Resource,
-        bound: u64,
-        limit: u64,
-    },
+    TooDear { resource: Resource, bound: u64, limit: u64 },
     /// A `$[[` without its `]]`, or a string without its closing quote.
     Unterminated,
     /// The field takes exactly one `$[[ … ]]`, and the text is something else.
@@ -82,14 +78,7 @@ impl ExprError {
                 number(bound)
             ),
         };
-        Self::new(
-            ExprErrorKind::TooDear {
-                resource,
-                bound,
-                limit,
-            },
-            message,
-        )
+        Self::new(ExprErrorKind::TooDear { resource, bound, limit }, message)
     }
 }
 

@@ -11,11 +11,7 @@ use super::scope::Scope;
 use super::{Cost, LIMITS, Parsed, ast, functions, values};
 
 /// Evaluates `parsed`. It needs the stack that `parsed` says.
-pub(super) fn evaluate(
-    parsed: &Parsed,
-    scope: &Scope,
-    spent: &mut Cost,
-) -> Result<Value, ExprError> {
+pub(super) fn evaluate(parsed: &Parsed, scope: &Scope, spent: &mut Cost) -> Result<Value, ExprError> {
     check_names(parsed, scope)?;
     *spent = spent.plus(parsed.bound(scope).cost());
     check_cost(*spent)?;
@@ -30,9 +26,8 @@ pub(super) fn evaluate(
             }
             _ => values::from_json(value, &text),
         };
-        let value = value.map_err(|message| {
-            ExprError::new(ExprErrorKind::BadInput, format!("in {root}: {message}"))
-        })?;
+        let value =
+            value.map_err(|message| ExprError::new(ExprErrorKind::BadInput, format!("in {root}: {message}")))?;
         context.add_variable_as_val(root, value);
     }
     let result = CelValue::resolve_val(&parsed.root, &context)
@@ -57,12 +52,7 @@ fn check_names(parsed: &Parsed, scope: &Scope) -> Result<(), ExprError> {
             format!("there is no function {}", shorten(function, 60)),
         ));
     }
-    match parsed
-        .refs
-        .roots
-        .iter()
-        .find(|root| scope.get(root).is_none())
-    {
+    match parsed.refs.roots.iter().find(|root| scope.get(root).is_none()) {
         Some(root) => Err(unknown_name(root, scope)),
         None => Ok(()),
     }
@@ -86,18 +76,10 @@ fn unknown_name(name: &str, scope: &Scope) -> ExprError {
 
 pub(super) fn check_cost(spent: Cost) -> Result<(), ExprError> {
     if spent.bytes > LIMITS.bytes {
-        return Err(ExprError::too_dear(
-            Resource::Bytes,
-            spent.bytes,
-            LIMITS.bytes,
-        ));
+        return Err(ExprError::too_dear(Resource::Bytes, spent.bytes, LIMITS.bytes));
     }
     if spent.steps > LIMITS.steps {
-        return Err(ExprError::too_dear(
-            Resource::Steps,
-            spent.steps,
-            LIMITS.steps,
-        ));
+        return Err(ExprError::too_dear(Resource::Steps, spent.steps, LIMITS.steps));
     }
     Ok(())
 }
@@ -130,17 +112,11 @@ fn fault(parsed: &Parsed, error: &ExecutionError) -> ExprError {
             left.type_of(),
             right.type_of()
         ),
-        ExecutionError::ValuesNotComparable(left, right) => format!(
-            "{} and {} cannot be compared",
-            left.type_of(),
-            right.type_of()
-        ),
+        ExecutionError::ValuesNotComparable(left, right) => {
+            format!("{} and {} cannot be compared", left.type_of(), right.type_of())
+        }
         ExecutionError::UnexpectedType { got, want } => {
-            format!(
-                "found {} where {} is needed",
-                shorten(got, 60),
-                shorten(want, 60)
-            )
+            format!("found {} where {} is needed", shorten(got, 60), shorten(want, 60))
         }
         ExecutionError::UnsupportedKeyType(key) => {
             format!("a value of type {} cannot be a key", key.type_of())
@@ -154,9 +130,7 @@ fn fault(parsed: &Parsed, error: &ExecutionError) -> ExprError {
             format!("there is no element number {index}; the first is 0")
         }
         ExecutionError::IndexOutOfBounds(_) => "there is no element of that number".to_owned(),
-        ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => {
-            "division by zero".to_owned()
-        }
+        ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => "division by zero".to_owned(),
         ExecutionError::Overflow(op, ..) => {
             format!("{} gives a number beyond 64 bits", operator(op))
         }
@@ -195,10 +169,7 @@ fn missing_key(parsed: &Parsed, key: &str) -> ExprError {
                 None => error,
             }
         }
-        _ => ExprError::new(
-            ExprErrorKind::Evaluation,
-            format!("there is no key '{short}'"),
-        ),
+        _ => ExprError::new(ExprErrorKind::Evaluation, format!("there is no key '{short}'")),
     }
 }
 
@@ -229,12 +200,7 @@ fn selections<'a>(node: &'a IdedExpr, key: &str, found: &mut Vec<(&'a IdedExpr, 
             }
         }
         Node::Comprehension(loop_) => {
-            for part in [
-                &loop_.iter_range,
-                &loop_.accu_init,
-                &loop_.loop_step,
-                &loop_.result,
-            ] {
+            for part in [&loop_.iter_range, &loop_.accu_init, &loop_.loop_step, &loop_.result] {
                 selections(part, key, found);
             }
         }

@@ -109,10 +109,7 @@ static SIGNATURES: &[Signature] = &[
     global("math.abs", 1..=1, "math.abs(number)"),
     global("math.ceil", 1..=1, "math.ceil(double)"),
     global("math.floor", 1..=1, "math.floor(double)"),
-    expanded(
-        "math.greatest",
-        "math.greatest(a, b) or math.greatest(list)",
-    ),
+    expanded("math.greatest", "math.greatest(a, b) or math.greatest(list)"),
     global("math.isFinite", 1..=1, "math.isFinite(double)"),
     global("math.isInf", 1..=1, "math.isInf(double)"),
     global("math.isNaN", 1..=1, "math.isNaN(double)"),
@@ -124,11 +121,7 @@ static SIGNATURES: &[Signature] = &[
     expanded("optMap", "optional.optMap(x, value)"),
     global("optional.none", 0..=0, "optional.none()"),
     global("optional.of", 1..=1, "optional.of(value)"),
-    global(
-        "optional.ofNonZeroValue",
-        1..=1,
-        "optional.ofNonZeroValue(value)",
-    ),
+    global("optional.ofNonZeroValue", 1..=1, "optional.ofNonZeroValue(value)"),
     member("or", 1..=1, "optional.or(optional)"),
     member("orValue", 1..=1, "optional.orValue(value)"),
     member("replace", 2..=3, "text.replace(old, new)"),
@@ -200,14 +193,7 @@ pub(super) fn environment() -> &'static Arc<Env> {
             .and_then(|()| env.add_extension(extensions::math))
             .and_then(|()| env.add_overload(KEYS, "keys", vec![DYN_TYPE], keys))
             .and_then(|()| env.add_overload(ADDEND, "addend", vec![DYN_TYPE], addend))
-            .and_then(|()| {
-                env.add_overload(
-                    MATCHES,
-                    "bounded_matches",
-                    vec![STRING_TYPE, STRING_TYPE],
-                    matches,
-                )
-            })
+            .and_then(|()| env.add_overload(MATCHES, "bounded_matches", vec![STRING_TYPE, STRING_TYPE], matches))
             .and_then(|()| env.add_overload("toJson", "to_json", vec![DYN_TYPE], to_json))
             .and_then(|()| env.add_overload("fromJson", "from_json", text(), from_json))
             .expect("every name is declared once");
@@ -222,10 +208,7 @@ fn keys<'b, 'v>(mut args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, Executi
     };
     let mut keys: Vec<_> = map.inner().keys().collect();
     keys.sort();
-    let keys: Vec<_> = keys
-        .into_iter()
-        .map(|key| key.inner().clone_as_boxed())
-        .collect();
+    let keys: Vec<_> = keys.into_iter().map(|key| key.inner().clone_as_boxed()).collect();
     Ok(CowVal::owned(CelList::from(keys)))
 }
 
@@ -247,9 +230,8 @@ fn to_json<'b, 'v>(mut args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, Exec
 fn from_json<'b, 'v>(mut args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {
     let text = take(&mut args)?;
     let text = string(&text)?;
-    let json: serde_json::Value = serde_json::from_str(text).map_err(|error| {
-        ExecutionError::function_error("fromJson", format!("the text is no JSON: {error}"))
-    })?;
+    let json: serde_json::Value = serde_json::from_str(text)
+        .map_err(|error| ExecutionError::function_error("fromJson", format!("the text is no JSON: {error}")))?;
     values::from_json(&json, &|text| CelString::from(text.to_owned()))
         .map(CowVal::Owned)
         .map_err(|message| ExecutionError::function_error("fromJson", message))
@@ -264,8 +246,7 @@ fn matches<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, Executio
         if let Some(regex) = patterns.get(pattern) {
             return Ok(regex.is_match(text));
         }
-        let regex = compile(pattern)
-            .map_err(|message| ExecutionError::function_error("matches", message))?;
+        let regex = compile(pattern).map_err(|message| ExecutionError::function_error("matches", message))?;
         let matched = regex.is_match(text);
         // Patterns that are computed come and go; starting afresh now and then costs the literal ones little.
         if patterns.len() >= CACHED_PATTERNS {
@@ -305,17 +286,13 @@ pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
             other => {
                 let text = other.to_string();
                 let line = text.lines().last().unwrap_or_default();
-                format!(
-                    "the pattern is not valid: {}",
-                    line.trim_start_matches("error: ")
-                )
+                format!("the pattern is not valid: {}", line.trim_start_matches("error: "))
             }
         })
 }
 
 fn take<'b, 'v>(args: &mut Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {
-    args.pop()
-        .ok_or_else(ExecutionError::missing_argument_or_target)
+    args.pop().ok_or_else(ExecutionError::missing_argument_or_target)
 }
 
 fn string<'a>(value: &'a CowVal<'_, '_>) -> Result<&'a str, ExecutionError> {

@@ -113,10 +113,8 @@ impl Expr {
 
     /// Evaluates the expression as one of several that share the limits: `spent` is what the earlier ones may have used up.
     fn eval_within(&self, scope: &Scope, spent: &mut Cost) -> Result<Value, ExprError> {
-        stack::enough(self.inner.stack, || {
-            eval::evaluate(&self.inner, scope, spent)
-        })
-        .map_err(|error| error.moved(self.start))
+        stack::enough(self.inner.stack, || eval::evaluate(&self.inner, scope, spent))
+            .map_err(|error| error.moved(self.start))
     }
 
     fn starting_at(mut self, start: usize) -> Self {

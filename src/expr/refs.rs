@@ -37,6 +37,8 @@ pub struct Refs {
     pub step_fields: BTreeMap<String, BTreeSet<String>>,
     /// The params that are named literally.
     pub params: BTreeSet<String>,
+    /// Those of them that are asked for and not relied upon, somewhere: `has(params.a)`, `params.?a`, `params[?'a']`.
+    pub optional_params: BTreeSet<String>,
     /// Steps are named in a way that only the evaluation can tell: `steps[x]`, a bare `steps`, a macro over `steps`.
     pub computed_steps: bool,
     /// Subtractions that read like the name of a step with a dash: what was written, and what was probably meant.
@@ -49,6 +51,16 @@ pub struct Refs {
 }
 
 impl Refs {
+    /// The keys that are named literally behind `root`: `name` for `run.name`.
+    pub fn keys_of(&self, root: &str) -> impl Iterator<Item = &str> {
+        self.selected.get(root).into_iter().flatten().map(String::as_str)
+    }
+
+    /// Whether `root` is also used in a way that names none of its keys: `'a' in params`, `toJson(params)`.
+    pub fn is_used_whole(&self, root: &str) -> bool {
+        self.whole.contains(root)
+    }
+
     /// The inputs that an evaluation in `scope` needs: the root, its value, and the keys that are enough when not all are used.
     pub(super) fn inputs<'a>(
         &'a self,
@@ -146,11 +158,9 @@ impl<'a> Collector<'a> {
                     super::error::shorten(&message.type_name, 40)
                 ),
             )),
-            Node::Unspecified => Err(self.fault(
-                ExprErrorKind::Syntax,
-                node,
-                "the expression is not complete".to_owned(),
-            )),
+            Node::Unspecified => {
+                Err(self.fault(ExprErrorKind::Syntax, node, "the expression is not complete".to_owned()))
+            }
         }
     }
 
@@ -173,7 +183,7 @@ impl<'a> Collector<'a> {
     /// Takes in `root.key` and `root.key.field`, where the root is free and the key literal. Answers whether `node` was that.
     fn selection(&mut self, node: &'a IdedExpr) -> bool {
         if let Some((root, key)) = self.root_key(node) {
-            self.select(root, key);
+            self.select(root, key, ast::is_optional_selection(node));
             return true;
         }
         let Some((operand, field)) = ast::literal_selection(node) else {
@@ -182,7 +192,7 @@ impl<'a> Collector<'a> {
         let Some((root, key)) = self.root_key(operand) else {
             return false;
         };
-        self.select(root, key);
+        self.select(root, key, ast::is_optional_selection(operand));
         if root == "steps" {
             self.refs
                 .step_fields
@@ -196,14 +206,15 @@ impl<'a> Collector<'a> {
     fn root_key(&self, node: &'a IdedExpr) -> Option<(&'a str, &'a str)> {
         let (operand, key) = ast::literal_selection(node)?;
         match &operand.expr {
-            Node::Ident(root) if self.is_free(root) && !root.starts_with(['.', '@']) => {
-                Some((root, key))
-            }
+            Node::Ident(root) if self.is_free(root) && !root.starts_with(['.', '@']) => Some((root, key)),
             _ => None,
         }
     }
 
-    fn select(&mut self, root: &str, key: &str) {
+    fn select(&mut self, root: &str, key: &str, optional: bool) {
+        if optional && root == "params" {
+            self.refs.optional_params.insert(key.to_owned());
+        }
         self.refs.roots.insert(root.to_owned());
         self.refs
             .selected
@@ -212,11 +223,7 @@ impl<'a> Collector<'a> {
             .insert(key.to_owned());
     }
 
-    fn function(
-        &mut self,
-        node: &IdedExpr,
-        call: &'a cel::common::ast::CallExpr,
-    ) -> Result<(), ExprError> {
+    fn function(&mut self, node: &IdedExpr, call: &'a cel::common::ast::CallExpr) -> Result<(), ExprError> {
         if ast::is_operator(&call.func_name) {
             return Ok(());
         }
@@ -251,8 +258,7 @@ impl<'a> Collector<'a> {
     /// A pattern that is written as a literal is checked now and not when the expression runs.
     fn pattern(&self, node: &IdedExpr, call: &cel::common::ast::CallExpr) -> Result<(), ExprError> {
         if call.func_name == "matches"
-            && let Some(Node::Literal(LiteralValue::String(pattern))) =
-                call.args.last().map(|arg| &arg.expr)
+            && let Some(Node::Literal(LiteralValue::String(pattern))) = call.args.last().map(|arg| &arg.expr)
             && let Err(message) = functions::compile(pattern.inner())
         {
             return Err(self.fault(ExprErrorKind::Syntax, node, message));
@@ -267,11 +273,12 @@ impl<'a> Collector<'a> {
         };
         let found = format!("steps.{name}");
         // The walk goes on inside, where a part of a longer name would be found again.
-        if !self.refs.dashed.iter().any(|(longer, _)| {
-            longer
-                .strip_prefix(&found)
-                .is_some_and(|rest| rest.starts_with('-'))
-        }) {
+        if !self
+            .refs
+            .dashed
+            .iter()
+            .any(|(longer, _)| longer.strip_prefix(&found).is_some_and(|rest| rest.starts_with('-')))
+        {
             self.refs.dashed.push((found, format!("steps['{name}']")));
         }
     }
@@ -296,9 +303,7 @@ impl<'a> Collector<'a> {
     fn step_name(&self, node: &IdedExpr) -> Option<String> {
         match &node.expr {
             Node::Select(select) if !select.test => match &select.operand.expr {
-                Node::Ident(root) if root == "steps" && self.is_free(root) => {
-                    Some(select.field.clone())
-                }
+                Node::Ident(root) if root == "steps" && self.is_free(root) => Some(select.field.clone()),
                 _ => None,
             },
             Node::Call(call) if ast::is_arithmetic(&call.func_name) => {
@@ -318,10 +323,7 @@ impl<'a> Collector<'a> {
                     return Some(number.inner().to_string());
                 }
                 Node::Select(select) if !select.test => node = &select.operand,
-                Node::Call(call)
-                    if call.func_name == operators::INDEX
-                        || call.func_name == operators::OPT_SELECT =>
-                {
+                Node::Call(call) if call.func_name == operators::INDEX || call.func_name == operators::OPT_SELECT => {
                     node = call.args.first()?;
                 }
                 Node::Call(call) => node = call.target.as_ref()?,

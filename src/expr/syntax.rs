@@ -52,9 +52,7 @@ fn read(source: &str, stack: usize) -> Result<Parsed, ExprError> {
 
 /// The first complaint that says something. The parser lists everything it could have read instead, in up to 70 kB.
 fn complaint(source: &str, errors: &[ParseError]) -> ExprError {
-    let too_deep = errors
-        .iter()
-        .find(|error| full_text(error).contains("ecursion limit"));
+    let too_deep = errors.iter().find(|error| full_text(error).contains("ecursion limit"));
     if too_deep.is_some() {
         return ExprError::new(
             ExprErrorKind::Syntax,
@@ -81,17 +79,11 @@ const KEYWORDS: [&str; 4] = ["in", "true", "false", "null"];
 
 fn reason(source: &str, offset: usize, error: &ParseError) -> String {
     let rest = &source[offset..];
-    let word: String = rest
-        .chars()
-        .take_while(|c| c.is_alphanumeric() || *c == '_')
-        .collect();
+    let word: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
     if let Some(name) = error.msg.strip_prefix("reserved identifier: ") {
         return format!("'{name}' is a reserved word and cannot be a name");
     }
-    if error
-        .msg
-        .starts_with("Syntax error: token recognition error")
-    {
+    if error.msg.starts_with("Syntax error: token recognition error") {
         let found: String = rest.chars().take(1).collect();
         return match found.as_str() {
             "'" | "\"" => "a string is not closed".to_owned(),
@@ -127,9 +119,5 @@ fn offset(source: &str, (line, column): (isize, isize)) -> usize {
         return source.len();
     };
     let before: usize = source.split_inclusive('\n').take(line).map(str::len).sum();
-    before
-        + text
-            .char_indices()
-            .nth(column)
-            .map_or(text.len(), |(offset, _)| offset)
+    before + text.char_indices().nth(column).map_or(text.len(), |(offset, _)| offset)
 }

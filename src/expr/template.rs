@@ -105,12 +105,10 @@ impl Template {
             Self::Value(expr) => (Some(expr), [].as_slice()),
             Self::Text(parts) => (None, parts.as_slice()),
         };
-        value
-            .into_iter()
-            .chain(parts.iter().filter_map(|part| match part {
-                Part::Literal(_) => None,
-                Part::Expr(expr) => Some(expr),
-            }))
+        value.into_iter().chain(parts.iter().filter_map(|part| match part {
+            Part::Literal(_) => None,
+            Part::Expr(expr) => Some(expr),
+        }))
     }
 
     /// The value of the string: text, or any JSON when it is exactly one expression.
@@ -123,11 +121,7 @@ impl Template {
         self.render_within(scope, &mut Cost::default())
     }
 
-    pub(super) fn render_within(
-        &self,
-        scope: &Scope,
-        spent: &mut Cost,
-    ) -> Result<Value, ExprError> {
+    pub(super) fn render_within(&self, scope: &Scope, spent: &mut Cost) -> Result<Value, ExprError> {
         match self {
             Self::Literal(text) => Ok(Value::String(text.clone())),
             Self::Value(expr) => expr.eval_within(scope, spent),
@@ -240,11 +234,7 @@ fn is_raw(word: &[u8]) -> bool {
 }
 
 fn unopened(bracket: char, at: usize) -> ExprError {
-    ExprError::new(
-        ExprErrorKind::Syntax,
-        format!("this '{bracket}' closes nothing"),
-    )
-    .at(at)
+    ExprError::new(ExprErrorKind::Syntax, format!("this '{bracket}' closes nothing")).at(at)
 }
 
 /// The place behind the string whose opening quote is at `start`.

@@ -70,10 +70,7 @@ mod values {
             ("double(params.cents) / 2.0", json!(999.5)),
             ("params.nothing", json!(null)),
             ("params.notify && steps.charge.output.paid", json!(true)),
-            (
-                "{'b': 1, 'a': [true, null]}",
-                json!({"a": [true, null], "b": 1}),
-            ),
+            ("{'b': 1, 'a': [true, null]}", json!({"a": [true, null], "b": 1})),
             ("uint(3)", json!(3)),
             ("steps['reserve-stock'].output[1]", json!(2)),
             ("params['in']", json!("kept")),
@@ -90,10 +87,7 @@ mod values {
             ("has(steps.charge.output)", json!(true)),
             ("has(steps.skipped.output)", json!(false)),
             ("steps.skipped.?output.orValue('none')", json!("none")),
-            (
-                "steps.charge.?output.?receipt.orValue('none')",
-                json!("r-1"),
-            ),
+            ("steps.charge.?output.?receipt.orValue('none')", json!("r-1")),
             ("steps.charge[?'output'].hasValue()", json!(true)),
             ("steps.skipped.?output.optMap(o, o.x).orValue(7)", json!(7)),
             ("[?steps.skipped.?output, 1]", json!([1])),
@@ -110,10 +104,7 @@ mod values {
         assert_eq!(error.kind, ExprErrorKind::BadInput);
         assert!(error.message.contains("18446744073709551615"), "{error}");
         // Only what is named has to have a value.
-        assert_eq!(
-            Expr::parse("params.small").unwrap().eval(&scope),
-            Ok(json!(1))
-        );
+        assert_eq!(Expr::parse("params.small").unwrap().eval(&scope), Ok(json!(1)));
         assert_eq!(
             fault("fromJson('18446744073709551615')").kind,
             ExprErrorKind::Evaluation
@@ -140,15 +131,9 @@ mod values {
     fn json_text() {
         for (source, expected) in [
             ("toJson(params.items[0])", json!(r#"{"qty":2,"sku":"A-7"}"#)),
-            (
-                "toJson({'b': 2.0, 'a': 'x\"y'})",
-                json!(r#"{"a":"x\"y","b":2}"#),
-            ),
+            ("toJson({'b': 2.0, 'a': 'x\"y'})", json!(r#"{"a":"x\"y","b":2}"#)),
             ("toJson(null)", json!("null")),
-            (
-                "fromJson('{\"a\": [1, 2.5, 3.0]}').a.map(x, x)",
-                json!([1, 2.5, 3]),
-            ),
+            ("fromJson('{\"a\": [1, 2.5, 3.0]}').a.map(x, x)", json!([1, 2.5, 3])),
             ("fromJson('3.0') + 1", json!(4)),
             ("fromJson(toJson(params)) == params", json!(true)),
         ] {
@@ -169,16 +154,10 @@ mod values {
             ("'abcabc'.lastIndexOf('b')", json!(4)),
             ("[3, 1, 2].sort().reverse()", json!([3, 2, 1])),
             ("[[1], [2]].flatten().distinct()", json!([1, 2])),
-            (
-                "params.items.sortBy(i, i.qty).map(i, i.sku)",
-                json!(["B-1", "A-7"]),
-            ),
+            ("params.items.sortBy(i, i.qty).map(i, i.sku)", json!(["B-1", "A-7"])),
             ("math.greatest(1, 5, 3) + math.abs(-2)", json!(7)),
             ("math.ceil(1.2)", json!(2)),
-            (
-                "'a-1'.matches('^[a-z]-[0-9]$') && matches('b', 'b')",
-                json!(true),
-            ),
+            ("'a-1'.matches('^[a-z]-[0-9]$') && matches('b', 'b')", json!(true)),
             ("params.items.exists_one(i, i.qty == 2)", json!(true)),
             ("params.items.map(i, i.qty > 1, i.sku)", json!(["A-7"])),
             ("'zone' in params.labels && 2 in [1, 2]", json!(true)),
@@ -193,18 +172,9 @@ mod values {
     fn a_loop_over_a_map_takes_its_keys_in_order() {
         let literal = "{'d': 1, 'a': 2, 'c': 3, 'b': 4, 'e': 5, 'g': 6, 'f': 7}";
         for _ in 0..50 {
-            assert_eq!(
-                eval("params.labels.map(k, k)"),
-                json!(["app", "tier", "zone"])
-            );
-            assert_eq!(
-                eval(&format!("{literal}.map(k, k).join('')")),
-                json!("abcdefg")
-            );
-            assert_eq!(
-                eval(&format!("{literal}.filter(k, k != 'b')[1]")),
-                json!("c")
-            );
+            assert_eq!(eval("params.labels.map(k, k)"), json!(["app", "tier", "zone"]));
+            assert_eq!(eval(&format!("{literal}.map(k, k).join('')")), json!("abcdefg"));
+            assert_eq!(eval(&format!("{literal}.filter(k, k != 'b')[1]")), json!("c"));
             // The first fault in order is the one that is told.
             let error = fault("params.labels.map(k, {'x': 1}[k])");
             assert!(error.message.contains("'app'"), "{error}");
@@ -229,10 +199,7 @@ mod names {
             ("params.items.map(run, run.name)", &["params"]),
             ("run.items.map(run, run.name)", &["run"]),
             ("[1].map(steps, steps.charge)", &[]),
-            (
-                "params.?a.optMap(steps, steps.b).orValue(run)",
-                &["params", "run"],
-            ),
+            ("params.?a.optMap(steps, steps.b).orValue(run)", &["params", "run"]),
             ("params.l.sortBy(x, x.y)", &["params"]),
             ("type(1) == int && math.abs(-1) == 1", &[]),
             ("optional.of(item).value()", &["item"]),
@@ -253,19 +220,11 @@ mod names {
                 &[("a-b", &["phase"]), ("c", &["reason"])],
             ),
             ("steps.?a.?output", &["a"], &[("a", &["output"])]),
-            (
-                "steps[?'a'][?'output'].orValue(1)",
-                &["a"],
-                &[("a", &["output"])],
-            ),
+            ("steps[?'a'][?'output'].orValue(1)", &["a"], &[("a", &["output"])]),
             ("has(steps.a.output)", &["a"], &[("a", &["output"])]),
             ("has(steps.a)", &["a"], &[]),
             ("steps.a", &["a"], &[]),
-            (
-                "steps.a.items.map(i, i.output)",
-                &["a"],
-                &[("a", &["items"])],
-            ),
+            ("steps.a.items.map(i, i.output)", &["a"], &[("a", &["items"])]),
             (
                 "steps.a.output.b.c[steps.d.attempts]",
                 &["a", "d"],
@@ -320,11 +279,7 @@ mod names {
             ("steps.a-b.output.map(i, i.x)", "steps.a-b", "steps['a-b']"),
             ("steps.a-b.output.size() > 1", "steps.a-b", "steps['a-b']"),
         ] {
-            assert_eq!(
-                refs(source).dashed,
-                [(found.to_owned(), meant.to_owned())],
-                "{source}"
-            );
+            assert_eq!(refs(source).dashed, [(found.to_owned(), meant.to_owned())], "{source}");
         }
         for source in [
             "steps.a.output - b",
@@ -343,10 +298,7 @@ mod names {
             set(&["bar", "digest", "foo", "math.sinus"])
         );
         assert_eq!(fault("foo(1)").kind, ExprErrorKind::UnknownFunction);
-        assert_eq!(
-            fault("false && foo(1)").kind,
-            ExprErrorKind::UnknownFunction
-        );
+        assert_eq!(fault("false && foo(1)").kind, ExprErrorKind::UnknownFunction);
         // Not deterministic, not bounded, or without a value of their own here.
         for source in [
             "lists.range(3)",
@@ -389,10 +341,7 @@ mod names {
     fn names_that_are_not_in_the_scope() {
         let error = fault("false && parms.a");
         assert_eq!(error.kind, ExprErrorKind::UnknownName);
-        assert_eq!(
-            error.message,
-            "there is no parms here; there is params, run, steps"
-        );
+        assert_eq!(error.message, "there is no parms here; there is params, run, steps");
     }
 }
 
@@ -423,10 +372,7 @@ mod faults {
             let error = Expr::parse(source).unwrap_err();
             assert_eq!(error.kind, ExprErrorKind::Syntax, "{source}: {error:?}");
             assert!(error.message.contains(part), "{source}: {error:?}");
-            assert!(
-                error.message.len() < 200 && !error.message.contains('\n'),
-                "{error}"
-            );
+            assert!(error.message.len() < 200 && !error.message.contains('\n'), "{error}");
             if offset.is_some() {
                 assert_eq!(error.offset, offset, "{source}: {error:?}");
             }
@@ -435,40 +381,22 @@ mod faults {
 
     #[test]
     fn nesting_is_limited() {
-        for (open, close) in [
-            ("(", ")"),
-            ("[", "]"),
-            ("{1:", "}"),
-            ("size(", ")"),
-            ("[].map(x,", ")"),
-        ] {
+        for (open, close) in [("(", ")"), ("[", "]"), ("{1:", "}"), ("size(", ")"), ("[].map(x,", ")")] {
             let source = format!("{}1{}", open.repeat(100), close.repeat(100));
             assert!(source.len() <= MAX_SOURCE);
             let error = Expr::parse(&source).unwrap_err();
             assert_eq!(error.kind, ExprErrorKind::Syntax);
-            assert!(
-                error.message.contains("nested too deeply"),
-                "{source}: {error}"
-            );
+            assert!(error.message.contains("nested too deeply"), "{source}: {error}");
             assert!(error.message.len() < 200);
         }
-        assert_eq!(
-            eval(&format!("{}1{}", "(".repeat(20), ")".repeat(20))),
-            json!(1)
-        );
+        assert_eq!(eval(&format!("{}1{}", "(".repeat(20), ")".repeat(20))), json!(1));
     }
 
     #[test]
     fn an_evaluation_says_what_failed() {
         for (source, part) in [
-            (
-                "steps.charge.output.reciept",
-                "steps.charge.output has no 'reciept'",
-            ),
-            (
-                "steps['reserve-stok'].output",
-                "steps has no 'reserve-stok'",
-            ),
+            ("steps.charge.output.reciept", "steps.charge.output has no 'reciept'"),
+            ("steps['reserve-stok'].output", "steps has no 'reserve-stok'"),
             ("params.items[9]", "no element number 9"),
             ("params.cents + 1.5", "+ cannot be used with int and"),
             ("params.cents + '€'", "+ cannot be used with int and string"),
@@ -480,10 +408,7 @@ mod faults {
             ("params.order.all(x, true)", "string"),
             ("params.cents ? 1 : 2", "bool"),
             ("'a'.substring(7)", "substring"),
-            (
-                "params.order.matches(params.order + '(')",
-                "pattern is not valid",
-            ),
+            ("params.order.matches(params.order + '(')", "pattern is not valid"),
             ("int('x')", "int"),
         ] {
             let error = fault(source);
@@ -516,11 +441,7 @@ mod limits {
     fn too_dear(source: &str, scope: &Scope) -> (Resource, u64, u64) {
         let error = Expr::parse(source).unwrap().eval(scope).unwrap_err();
         match error.kind {
-            ExprErrorKind::TooDear {
-                resource,
-                bound,
-                limit,
-            } => {
+            ExprErrorKind::TooDear { resource, bound, limit } => {
                 assert!(error.message.contains(&bound.to_string()), "{error}");
                 assert!(error.message.contains(&limit.to_string()), "{error}");
                 assert!(bound > limit);
@@ -531,10 +452,7 @@ mod limits {
     }
 
     fn numbers(count: usize) -> Scope {
-        Scope::new().with(
-            "params",
-            json!({"l": vec![1; count], "s": "x".repeat(count)}),
-        )
+        Scope::new().with("params", json!({"l": vec![1; count], "s": "x".repeat(count)}))
     }
 
     #[test]
@@ -558,9 +476,7 @@ mod limits {
         let source = "params.l.all(a, params.l.all(b, params.l.all(c, a + b + c > 0)))";
         assert_eq!(too_dear(source, &scope).0, Resource::Steps);
         let ten = "[0,1,2,3,4,5,6,7,8,9]";
-        let source = (0..6).fold("1".to_owned(), |body, depth| {
-            format!("{ten}.map(i{depth}, {body})")
-        });
+        let source = (0..6).fold("1".to_owned(), |body, depth| format!("{ten}.map(i{depth}, {body})"));
         too_dear(&source, &scope);
         assert_eq!(
             Expr::parse("params.l.all(a, params.l.all(b, a == b))")
@@ -584,10 +500,7 @@ mod limits {
         );
         assert!(error.message.contains("3999") && error.message.contains("1024"));
         // Characters are counted, not bytes.
-        assert_eq!(
-            eval(&format!("size('{}')", "ü".repeat(1_000))),
-            json!(1_000)
-        );
+        assert_eq!(eval(&format!("size('{}')", "ü".repeat(1_000))), json!(1_000));
         assert_eq!(eval(&format!("{}1", "- ".repeat(500))), json!(1));
         assert_eq!(eval(&format!("{}true", "!".repeat(1_000))), json!(true));
         assert_eq!(
@@ -615,7 +528,9 @@ mod limits {
 
     #[test]
     fn what_people_write_is_within_the_limits() {
-        let lines: Vec<_> = (0..1_000).map(|i| json!({"sku": format!("A-{i}"), "qty": i % 7, "price": 1.5, "tags": ["a", "b"]})).collect();
+        let lines: Vec<_> = (0..1_000)
+            .map(|i| json!({"sku": format!("A-{i}"), "qty": i % 7, "price": 1.5, "tags": ["a", "b"]}))
+            .collect();
         let scope = Scope::new().with(
             "params",
             json!({"items": lines, "text": "word ".repeat(800), "doc": json!(lines[..40]).to_string()}),
@@ -635,8 +550,7 @@ mod limits {
             "params.text.matches('^[a-z ]+$')",
         ] {
             let expr = Expr::parse(source).unwrap();
-            expr.eval(&scope)
-                .unwrap_or_else(|error| panic!("{source}: {error}"));
+            expr.eval(&scope).unwrap_or_else(|error| panic!("{source}: {error}"));
         }
     }
 
@@ -687,15 +601,10 @@ mod limits {
             "[?params.?quotes, ?params.?nope]",
         ] {
             let expr = Expr::parse(source).unwrap();
-            let value = expr
-                .eval(&scope)
-                .unwrap_or_else(|error| panic!("{source}: {error}"));
+            let value = expr.eval(&scope).unwrap_or_else(|error| panic!("{source}: {error}"));
             let size = value.to_string().len() as u64;
             let bound = with_stack(|| expr.inner.bound(&scope)).result;
-            assert!(
-                size < bound,
-                "{source}: {size} bytes, and the bound is {bound}"
-            );
+            assert!(size < bound, "{source}: {size} bytes, and the bound is {bound}");
         }
     }
 
@@ -704,29 +613,16 @@ mod limits {
         let scope = Scope::new().with("params", json!({"s": "x".repeat(300_000)}));
         let text = "$[[ params.s ]]";
         assert!(Template::parse(text).unwrap().render(&scope).is_ok());
-        let error = Template::parse(&text.repeat(4))
-            .unwrap()
-            .render(&scope)
-            .unwrap_err();
-        assert!(
-            matches!(error.kind, ExprErrorKind::TooDear { .. }),
-            "{error:?}"
-        );
-        let (path, error) = Tree::parse(&json!(vec![text; 4]))
-            .unwrap()
-            .render(&scope)
-            .unwrap_err();
+        let error = Template::parse(&text.repeat(4)).unwrap().render(&scope).unwrap_err();
+        assert!(matches!(error.kind, ExprErrorKind::TooDear { .. }), "{error:?}");
+        let (path, error) = Tree::parse(&json!(vec![text; 4])).unwrap().render(&scope).unwrap_err();
         assert_eq!(path, "[3]");
-        assert!(
-            matches!(error.kind, ExprErrorKind::TooDear { .. }),
-            "{error:?}"
-        );
+        assert!(matches!(error.kind, ExprErrorKind::TooDear { .. }), "{error:?}");
     }
 
     /// Expressions that are as deep or as long as they can be, in each way.
     fn deep() -> Vec<String> {
-        let nested =
-            |open: &str, close: &str, n: usize| format!("{}1{}", open.repeat(n), close.repeat(n));
+        let nested = |open: &str, close: &str, n: usize| format!("{}1{}", open.repeat(n), close.repeat(n));
         let mut sources = Vec::new();
         for part in [1, 3, 10] {
             sources.extend([
@@ -807,14 +703,8 @@ mod templates {
             ("$[[ params.cents ]]", json!(1999)),
             ("$[[params.items[0]]]", json!({"sku": "A-7", "qty": 2})),
             (" $[[ params.cents ]]", json!(" 1999")),
-            (
-                "a$[[ params.order ]]b$[[ params.notify ]]c",
-                json!("a1042btruec"),
-            ),
-            (
-                "$[[ params.one ]]/$[[ params.rate ]]/$[[ 2.0 ]]",
-                json!("1/1.5/2"),
-            ),
+            ("a$[[ params.order ]]b$[[ params.notify ]]c", json!("a1042btruec")),
+            ("$[[ params.one ]]/$[[ params.rate ]]/$[[ 2.0 ]]", json!("1/1.5/2")),
             ("$$[[ params.order ]]", json!("$[[ params.order ]]")),
             ("$$$[[x $$[[ $[[ 1 ]]", json!("$$[[x $[[ 1")),
             ("$[[ '$[[ 1 ]]' ]]", json!("$[[ 1 ]]")),
@@ -950,9 +840,7 @@ mod templates {
 
     #[test]
     fn all_faults_of_a_document_with_their_paths() {
-        let faults =
-            Tree::parse(&json!({"a": ["$[[", "ok", "$[[ 1 + ]]"], "b": {"c": "$[[ ) ]]"}}))
-                .unwrap_err();
+        let faults = Tree::parse(&json!({"a": ["$[[", "ok", "$[[ 1 + ]]"], "b": {"c": "$[[ ) ]]"}})).unwrap_err();
         let paths: Vec<_> = faults.iter().map(|(path, _)| path.as_str()).collect();
         assert_eq!(paths, ["a[0]", "a[2]", "b.c"]);
         let faults = Tree::parse(&json!("$[[")).unwrap_err();
@@ -1036,8 +924,7 @@ mod properties {
     ];
 
     fn pieces() -> impl Strategy<Value = String> {
-        proptest::collection::vec(proptest::sample::select(PIECES), 0..24)
-            .prop_map(|pieces| pieces.concat())
+        proptest::collection::vec(proptest::sample::select(PIECES), 0..24).prop_map(|pieces| pieces.concat())
     }
 
     /// What expressions of a type are made of; a letter in angle brackets is a hole for an expression of that type: T text, N number,
@@ -1198,11 +1085,7 @@ mod properties {
             .iter()
             .find(|(kind, _)| *kind == wanted)
             .map_or(&[""][..], |(_, forms)| *forms);
-        let choice = if depth == 0 {
-            0
-        } else {
-            choices.next().unwrap_or(0)
-        };
+        let choice = if depth == 0 { 0 } else { choices.next().unwrap_or(0) };
         let form = forms[usize::from(choice) % forms.len()];
         let mut source = String::new();
         let mut pieces = form.split('<').peekable();
@@ -1275,12 +1158,7 @@ mod properties {
     #[test]
     fn most_generated_expressions_have_a_value() {
         let choices = |seed: u32| {
-            (0..60).map(move |i: u32| {
-                (seed
-                    .wrapping_mul(2_654_435_761)
-                    .wrapping_add(i * i * 40_503)
-                    >> 13) as u8
-            })
+            (0..60).map(move |i: u32| (seed.wrapping_mul(2_654_435_761).wrapping_add(i * i * 40_503) >> 13) as u8)
         };
         let with_value = (0..200)
             .filter(|&seed| {

@@ -32,11 +32,7 @@ impl Tree {
         stack::enough(STACK, || {
             let mut faults = Vec::new();
             let tree = read(document, &mut String::new(), &mut faults);
-            if faults.is_empty() {
-                Ok(tree)
-            } else {
-                Err(faults)
-            }
+            if faults.is_empty() { Ok(tree) } else { Err(faults) }
         })
     }
 
@@ -50,9 +46,7 @@ impl Tree {
     ///
     /// The first fault, with the path of its string and offsets in that string.
     pub fn render(&self, scope: &Scope) -> Result<Value, (String, ExprError)> {
-        stack::enough(STACK, || {
-            fill(self, scope, &mut Cost::default(), &mut String::new())
-        })
+        stack::enough(STACK, || fill(self, scope, &mut Cost::default(), &mut String::new()))
     }
 
     /// All expressions, in the document's order, with the paths of their strings.
@@ -73,10 +67,7 @@ fn below<R>(path: &mut String, step: &str, work: impl FnOnce(&mut String) -> R) 
 }
 
 fn key_step(path: &str, key: &str) -> String {
-    let plain = !key.is_empty()
-        && key
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    let plain = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
     match (plain, path.is_empty()) {
         (true, true) => key.to_owned(),
         (true, false) => format!(".{key}"),
@@ -98,9 +89,7 @@ fn read(document: &Value, path: &mut String, faults: &mut Vec<(String, ExprError
             let items: Vec<_> = items
                 .iter()
                 .enumerate()
-                .map(|(index, item)| {
-                    below(path, &format!("[{index}]"), |path| read(item, path, faults))
-                })
+                .map(|(index, item)| below(path, &format!("[{index}]"), |path| read(item, path, faults)))
                 .collect();
             if items.iter().all(Tree::is_constant) {
                 return Tree::Constant(items.into_iter().filter_map(constant).collect());
@@ -134,12 +123,7 @@ fn constant(tree: Tree) -> Option<Value> {
     }
 }
 
-fn fill(
-    tree: &Tree,
-    scope: &Scope,
-    spent: &mut Cost,
-    path: &mut String,
-) -> Result<Value, (String, ExprError)> {
+fn fill(tree: &Tree, scope: &Scope, spent: &mut Cost, path: &mut String) -> Result<Value, (String, ExprError)> {
     match tree {
         Tree::Constant(value) => Ok(value.clone()),
         Tree::Template(template) => template
@@ -148,18 +132,12 @@ fn fill(
         Tree::List(items) => items
             .iter()
             .enumerate()
-            .map(|(index, item)| {
-                below(path, &format!("[{index}]"), |path| {
-                    fill(item, scope, spent, path)
-                })
-            })
+            .map(|(index, item)| below(path, &format!("[{index}]"), |path| fill(item, scope, spent, path)))
             .collect(),
         Tree::Object(fields) => {
             let mut filled = Map::new();
             for (key, tree) in fields {
-                let value = below(path, &key_step(path, key), |path| {
-                    fill(tree, scope, spent, path)
-                })?;
+                let value = below(path, &key_step(path, key), |path| fill(tree, scope, spent, path))?;
                 filled.insert(key.clone(), value);
             }
             Ok(Value::Object(filled))

@@ -7,8 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use cel::common::types::{
-    CelBool, CelBytes, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelOptional,
-    CelString, CelType, CelUInt,
+    CelBool, CelBytes, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelOptional, CelString, CelType, CelUInt,
 };
 use cel::common::value::Val;
 use serde_json::{Map, Number, Value};
@@ -53,9 +52,7 @@ fn number_in<'v>(number: &Number) -> Result<Box<dyn Val + 'v>, String> {
         return Ok(Box::new(CelInt::from(int)));
     }
     if number.is_u64() {
-        return Err(format!(
-            "{number} is beyond 64-bit integers; pass it as text"
-        ));
+        return Err(format!("{number} is beyond 64-bit integers; pass it as text"));
     }
     let double = number
         .as_f64()
@@ -103,9 +100,7 @@ pub(super) fn to_json(value: &dyn Val) -> Result<Value, String> {
         let mut sorted = BTreeMap::new();
         for (key, value) in map.inner() {
             let CelMapKey::String(key) = key else {
-                return Err(
-                    "a map with keys that are not text is no JSON; use string(key)".to_owned(),
-                );
+                return Err("a map with keys that are not text is no JSON; use string(key)".to_owned());
             };
             sorted.insert(key.inner(), value);
         }

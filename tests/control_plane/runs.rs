@@ -328,11 +328,10 @@ async fn a_job_of_somebody_else_under_our_name_is_refused_and_left_alone() {
     let a = record(&status, "a");
     assert_eq!(a.reason, Some(StepReason::JobNameTaken));
     assert!(a.message.as_ref().unwrap().contains(&name), "{:?}", a.message);
-    let now = namespace.api::<Job>().get(&name).await.unwrap();
-    assert_eq!(
-        now.metadata.resource_version, theirs.metadata.resource_version,
-        "it was touched"
-    );
+    let now = namespace.api::<Job>().get(&name).await.unwrap().metadata;
+    assert_eq!((now.generation, now.uid), (theirs.metadata.generation, theirs.metadata.uid), "it was touched");
+    let writers: Vec<_> = now.managed_fields.into_iter().flatten().filter_map(|entry| entry.manager).collect();
+    assert!(!writers.iter().any(|writer| writer.contains("oncilla")), "{writers:?}");
     assert_eq!(kubelet.ledger(), []);
     oncilla.stop().await;
     namespace.finish().await;

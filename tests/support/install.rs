@@ -20,6 +20,12 @@ use super::cluster::{Cluster, GENEROUS, Namespace};
 pub async fn install(cluster: &Cluster) {
     static DONE: OnceCell<()> = OnceCell::const_new();
     DONE.get_or_init(|| async {
+        // RUST_LOG=oncilla=debug shows what the controller does; a failed test shows it by itself.
+        let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "oncilla=info".into());
+        let _ = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_test_writer()
+            .try_init();
         for text in [crdgen::crd_yaml(), crdgen::policies_yaml()] {
             apply(&cluster.admin, &text).await;
         }
@@ -27,7 +33,10 @@ pub async fn install(cluster: &Cluster) {
             Api::all(cluster.admin.clone());
         let name = "workflowruns.oncilla.dev";
         let established = await_condition(crds, name, conditions::is_crd_established());
-        tokio::time::timeout(GENEROUS, established).await.expect("the CRD is established").unwrap();
+        tokio::time::timeout(GENEROUS, established)
+            .await
+            .expect("the CRD is established")
+            .unwrap();
         policies_hold(cluster).await;
     })
     .await;
@@ -38,7 +47,11 @@ pub async fn apply(client: &Client, text: &str) -> Vec<DynamicObject> {
     let mut applied = Vec::new();
     for document in serde_yaml::Deserializer::from_str(text) {
         let object = DynamicObject::deserialize(document).unwrap_or_else(|error| panic!("{error} in\n{text}"));
-        applied.push(apply_object(client, object).await.unwrap_or_else(|error| panic!("{error}")));
+        applied.push(
+            apply_object(client, object)
+                .await
+                .unwrap_or_else(|error| panic!("{error}")),
+        );
     }
     applied
 }
@@ -76,7 +89,10 @@ async fn policies_hold(cluster: &Cluster) {
     });
     let late = serde_json::from_value(late).unwrap();
     super::cluster::wait_for("the policies are in force", async || {
-        let params = kube::api::PostParams { dry_run: true, ..Default::default() };
+        let params = kube::api::PostParams {
+            dry_run: true,
+            ..Default::default()
+        };
         match jobs.create(&params, &late).await {
             Err(kube::Error::Api(status)) if status.message.contains("oncilla-create-before") => Ok(()),
             other => Err(format!("{other:?}")),
@@ -97,21 +113,32 @@ impl Oncilla {
     pub async fn start(cluster: &Cluster, namespace: &Namespace) -> Oncilla {
         install(cluster).await;
         let (client, meter) = cluster.client().await;
-        let options = Options { namespace: Some(namespace.name.clone()), ..Options::default() };
+        let options = Options {
+            namespace: Some(namespace.name.clone()),
+            ..Options::default()
+        };
         let stop = Arc::new(Notify::new());
         let told = stop.clone();
         let counted = meter.clone();
         let task = tokio::spawn(async move {
             controller::run(client, counted, options, async move { told.notified().await }).await
         });
-        Oncilla { meter, stop, task: Some(task) }
+        Oncilla {
+            meter,
+            stop,
+            task: Some(task),
+        }
     }
 
     /// Ends it as SIGTERM does.
     pub async fn stop(mut self) {
         self.stop.notify_one();
         let task = self.task.take().expect("it runs");
-        tokio::time::timeout(GENEROUS, task).await.expect("it ends").expect("it does not panic").expect("it runs well");
+        tokio::time::timeout(GENEROUS, task)
+            .await
+            .expect("it ends")
+            .expect("it does not panic")
+            .expect("it runs well");
     }
 
     /// Ends it as kill -9 does: wherever it is.

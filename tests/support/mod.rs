@@ -6,7 +6,9 @@
 pub mod cluster;
 pub mod faults;
 pub mod gate;
+pub mod install;
 pub mod kubelet;
 pub mod pod_status;
+pub mod runs;
 pub mod scripted;
 pub mod story;

@@ -19,12 +19,16 @@ impl Namespace {
 
     pub async fn status_of(&self, name: &str) -> WorkflowRunStatus {
         let run = self.api::<WorkflowRun>().get(name).await;
-        run.unwrap_or_else(|error| panic!("run {name}: {error}")).status.unwrap_or_default()
+        run.unwrap_or_else(|error| panic!("run {name}: {error}"))
+            .status
+            .unwrap_or_default()
     }
 
     /// Merges `patch` into the run, as `kubectl patch --type=merge` does.
     pub async fn patch_run(&self, name: &str, patch: Value) -> Result<WorkflowRun, kube::Error> {
-        self.api::<WorkflowRun>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await
+        self.api::<WorkflowRun>()
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
     }
 
     /// Waits until the run's status is so.
@@ -38,7 +42,9 @@ impl Namespace {
 
     /// Waits until the run has ended, and checks how.
     pub async fn ends(&self, name: &str, phase: RunPhase) -> WorkflowRunStatus {
-        let status = self.until(name, &format!("{name} ends"), |status| status.phase.is_final()).await;
+        let status = self
+            .until(name, &format!("{name} ends"), |status| status.phase.is_final())
+            .await;
         assert_eq!(status.phase, phase, "{}", shown(&status));
         status
     }
@@ -47,7 +53,12 @@ impl Namespace {
     pub async fn stands(&self, name: &str, path: &str, phase: StepPhase, reason: StepReason) -> Record {
         let what = format!("{path} is {phase}/{reason}");
         let is = |status: &WorkflowRunStatus| {
-            status.steps.as_ref()?.get(path).filter(|r| r.phase == phase && r.reason == Some(reason)).cloned()
+            status
+                .steps
+                .as_ref()?
+                .get(path)
+                .filter(|r| r.phase == phase && r.reason == Some(reason))
+                .cloned()
         };
         is(&self.until(name, &what, |status| is(status).is_some()).await).expect("it was there")
     }
@@ -63,8 +74,13 @@ pub fn step(name: &str, more: Value) -> Value {
 }
 
 pub fn record<'a>(status: &'a WorkflowRunStatus, path: &str) -> &'a Record {
-    let steps = status.steps.as_ref().unwrap_or_else(|| panic!("no records: {}", shown(status)));
-    steps.get(path).unwrap_or_else(|| panic!("no record of {path}: {}", shown(status)))
+    let steps = status
+        .steps
+        .as_ref()
+        .unwrap_or_else(|| panic!("no records: {}", shown(status)));
+    steps
+        .get(path)
+        .unwrap_or_else(|| panic!("no record of {path}: {}", shown(status)))
 }
 
 pub fn shown(status: &WorkflowRunStatus) -> String {
