@@ -16,6 +16,7 @@ pub mod decide;
 pub mod evidence;
 pub mod expr;
 pub mod journal;
+pub mod manifest;
 pub mod observe;
 pub mod plan;
 pub mod report;

@@ -2,6 +2,7 @@
 
 mod controller;
 mod crd;
+pub mod validate;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -22,6 +23,8 @@ enum Command {
     Crd(crd::Args),
     /// Run the controller: in a pod with a service account, or with KUBECONFIG from a shell.
     Controller(controller::Args),
+    /// Check manifests as the API server and the controller would, without a cluster.
+    Validate(validate::Args),
 }
 
 /// Runs the command that the process was started with. The exit code is 0 if it did what was asked, 1 if not, and 2 if it was
@@ -30,6 +33,7 @@ pub fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Crd(args) => crd::run(&args),
         Command::Controller(args) => controller::run(&args),
+        Command::Validate(args) => validate::run(&args),
     };
     match result {
         Ok(code) => code,
