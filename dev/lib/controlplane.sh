@@ -43,7 +43,8 @@ start_controller_manager() {
     --kube-api-qps=1000 --kube-api-burst=2000 --concurrent-job-syncs=50 --concurrent-gc-syncs=50 --profiling=false
 }
 
-api_ready() { kube get --raw /readyz; }
+# api_ready [FLAG...]: while it starts it may leave a request unanswered, so who waits for that asks again soon.
+api_ready() { kube "$@" get --raw /readyz; }
 
 # Namespaces get what pods need from the controllers, so a first pod would be refused before that.
 namespace_ready() { kube -n default get serviceaccount/default configmap/kube-root-ca.crt; }
@@ -57,7 +58,7 @@ start_control_plane() {
   for user in admin kube-controller-manager kube-scheduler kubelet; do make_kubeconfig "$user" "https://$ADDRESS:$API_PORT"; done
   start_etcd
   start_apiserver
-  wait_for "the API server answers at https://$ADDRESS:$API_PORT" 180 "kube-apiserver etcd" api_ready
+  wait_for "the API server answers at https://$ADDRESS:$API_PORT" 180 "kube-apiserver etcd" api_ready --request-timeout=3s
   start_controller_manager
   wait_for "the controllers serve namespaces" 120 "kube-controller-manager kube-apiserver etcd" namespace_ready
 }

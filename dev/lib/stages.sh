@@ -42,7 +42,7 @@ stage_unit() {
     name=${file#tests/} name=${name%.rs} name=${name%/main}
     case $name in control_plane | e2e) ;; *) targets+=(--test "$name") ;; esac
   done
-  cargo test --locked --workspace --lib --bins "${targets[@]}"
+  cargo test --locked --workspace --no-fail-fast --lib --bins "${targets[@]}"
 }
 
 stage_doc() { cargo test --locked --workspace --doc; }
