@@ -72,7 +72,14 @@ until_true() {
     now=$(run_line)
     [ "$now" = "$shown" ] || { say "    $now"; shown=$now; }
     read -r _ phase _ <<<"$now"
-    case $phase in Succeeded | Failed | Cancelled) explain_run; die "the run has $phase before this was so: $what" ;; esac
+    case $phase in
+      Succeeded | Failed | Cancelled)
+        # Asked again, because it may have come true since.
+        if "$@"; then return; fi
+        explain_run
+        die "the run is $phase, and this will not be so any more: $what"
+        ;;
+    esac
     [ $(($(now_ms) - started)) -lt $((LIMIT * 1000)) ] || { explain_run; die "not so after $LIMIT s: $what"; }
     sleep 0.5
   done
@@ -117,10 +124,11 @@ build_images() {
 install_oncilla() {
   local helm build
   helm=$(dev/tools.sh path helm)
+  # What somebody has tried with kubectl in the meantime (a scale, a set env) gives way: the demo is of the chart.
   # The tag stays the same from build to build, so the pod would too; the image's digest makes the difference.
   build=$(sha256sum <"$(dev/image file oncilla)" | cut -c1-16)
   logged helm env KUBECONFIG="$(dev/cluster kubeconfig "$CLUSTER")" "$helm" upgrade --install oncilla charts/oncilla \
-    --namespace $SYSTEM --create-namespace \
+    --namespace $SYSTEM --create-namespace --force-conflicts \
     --set image.repository=oncilla.dev/oncilla,image.tag=dev,image.pullPolicy=IfNotPresent,log.format=pretty \
     --set-string "podAnnotations.oncilla\.dev/build=$build"
   logged namespace kubectl label namespace $SYSTEM pod-security.kubernetes.io/enforce=restricted --overwrite
@@ -200,8 +208,7 @@ show_run() {
     LC_ALL=C sort | cut -f2- | { printf 'STEP\tPHASE\tATTEMPTS\tOUTPUT\n'; cat; } | table
   echo
   echo "What the run gives to others (.status.outputs):"
-  kubectl -n $SHOP get wfr "$RUN" -o 'jsonpath={.status.outputs}' | sed 's/^/  /'
-  echo
+  kubectl -n $SHOP get wfr "$RUN" -o 'jsonpath={.status.outputs}{"\n\n"}' | sed 's/^/  /'
 }
 
 show_database() {
@@ -223,18 +230,21 @@ check_claim() {
   echo "One charge, two attempts: the second had the same idempotency key, found the first one's charge, and gave its receipt."
 }
 
+next_command() { printf '  %-58s  %s' "$1" "$2"; }
+
 show_next() {
   cat <<END
 
 What to try next:
   export KUBECONFIG=$(dev/cluster kubeconfig "$CLUSTER") PATH=$(dirname "$(dev/tools.sh path kubectl)"):\$PATH
-  kubectl -n $SHOP get wfr,jobs,pods                      what there is; each attempt of a step is a Job
-  kubectl -n $SHOP get wfr $RUN -o yaml            the whole record, the killed attempt included
-  kubectl -n $SHOP logs -l oncilla.dev/run=$RUN --prefix
-  kubectl -n $SHOP create -f examples/order.yaml          order 1042, without the accident
-  kubectl explain wfr.spec.steps                       the fields and what they mean
-  demo/postgres.sh psql                                the shop's database
-  demo/run.sh                                          the same again, with a new order
+$(next_command "kubectl -n $SHOP get wfr,jobs,pods" "what there is; each attempt of a step is a Job")
+$(next_command "kubectl -n $SHOP get wfr $RUN -o yaml" "the whole record, the killed attempt included")
+$(next_command "kubectl -n $SHOP describe wfr $RUN" "its events")
+$(next_command "kubectl -n $SHOP logs -l oncilla.dev/run=$RUN --prefix" "what the steps said")
+$(next_command "kubectl -n $SHOP create -f examples/order.yaml" "order 1042, without the accident")
+$(next_command "kubectl explain wfr.spec.steps" "the fields and what they mean")
+$(next_command "demo/postgres.sh psql" "the shop's database")
+$(next_command "demo/run.sh" "the same again, with a new order")
 
 To stop it all: make cluster-down, and demo/postgres.sh stop (demo/postgres.sh destroy removes the data too).
 END
