@@ -10,6 +10,8 @@ mod faults;
 mod input;
 #[path = "control_plane/runs.rs"]
 mod runs;
+#[path = "control_plane/simulated_kubelet.rs"]
+mod simulated_kubelet;
 #[path = "control_plane/waiting.rs"]
 mod waiting;
 #[path = "control_plane/writes.rs"]

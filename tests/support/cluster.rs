@@ -8,6 +8,7 @@ use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::{Namespace as NamespaceObject, Pod, ServiceAccount};
 use kube::api::{DeleteParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::watch_object;
 use kube::{Api, Client, Config};
 use oncilla::api::names;
@@ -162,7 +163,7 @@ where
     K: kube::Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let mut last = "nothing".to_string();
-    let objects = watch_object(api.clone(), name);
+    let objects = watch_object(api.clone(), name).default_backoff();
     pin_mut!(objects);
     let found = tokio::time::timeout(GENEROUS, async {
         while let Some(object) = objects.next().await {

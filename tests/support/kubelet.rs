@@ -12,6 +12,7 @@ use futures::{StreamExt, pin_mut};
 use http::Method;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
 use oncilla::answer::{self, EffectMeaning};
@@ -208,7 +209,8 @@ impl Shared {
     /// Gives each pod of the namespace an actor that plays it.
     async fn watch(self: Arc<Self>) {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
-        let events = watcher::watcher(pods, watcher::Config::default());
+        // Without a wait between its tries a watch that fails at once, as when the runtime ends, would never yield.
+        let events = watcher::watcher(pods, watcher::Config::default()).default_backoff();
         pin_mut!(events);
         let mut actors = JoinSet::new();
         let mut known: HashMap<String, watch::Sender<Pod>> = HashMap::new();

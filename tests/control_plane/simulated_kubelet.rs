@@ -1,7 +1,5 @@
 //! The simulated kubelet against the real Job controller: what later tests rest on.
 
-mod support;
-
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
@@ -9,10 +7,10 @@ use oncilla::answer::{Answer, CreateMeaning, EffectMeaning, classify, create, ef
 use oncilla::client::{read, write};
 use serde_json::{Value, json};
 
-use support::cluster::{Cluster, Namespace, wait_for, watch_until};
-use support::gate::Gate;
-use support::kubelet::Kubelet;
-use support::story::Story;
+use crate::support::cluster::{Cluster, Namespace, wait_for, watch_until};
+use crate::support::gate::Gate;
+use crate::support::kubelet::Kubelet;
+use crate::support::story::Story;
 
 /// A Job as Oncilla makes it, for attempt 1 of `step`.
 fn job(step: &str) -> Value {
