@@ -2,8 +2,8 @@
 # The stages of the Makefile's targets. Sourced by dev/stages, which runs each in a subshell at the top of the clone.
 #
 #   ONCILLA_TEST_KUBECONFIG   what tests/control_plane.rs and the benchmarks get: a cluster without a node
-#   ONCILLA_E2E_KUBECONFIG    what tests/e2e.rs gets: a whole cluster, with the images oncilla.dev/oncilla:dev and busybox:dev on its
-#                             node, and with it ONCILLA_E2E_ADDRESS (of this machine, as pods see it; empty for a cluster of the
+#   ONCILLA_E2E_KUBECONFIG    what tests/e2e.rs gets: a whole cluster, with the images oncilla.dev/oncilla:dev, shop:dev and busybox:dev
+#                             on its node, and with it ONCILLA_E2E_ADDRESS (of this machine, as pods see it; empty for a cluster of the
 #                             user's own), ONCILLA_E2E_HELM and ONCILLA_E2E_KUBECTL (programs)
 
 WHOLE=${ONCILLA_CLUSTER:-dev}
@@ -20,7 +20,7 @@ stage_tools() { build_tools etcd kube-apiserver kube-controller-manager kubectl 
 
 stage_fmt() { cargo fmt --all -- --check --color never; }
 
-stage_clippy() { cargo clippy --locked --workspace --all-targets -- -D warnings; }
+stage_clippy() { cargo clippy --locked --workspace --all-targets --all-features -- -D warnings; }
 
 # The shell scripts are part of what must hold on other machines.
 stage_scripts() { git ls-files -z --cached --others --exclude-standard -- dev demo deploy .ci | scripts_only | xargs -0r shellcheck -x --severity=warning; }
@@ -34,31 +34,43 @@ scripts_only() {
   return 0
 }
 
-# Every test target that needs no cluster; the two that do have stages of their own.
+# Test targets that need a control plane, and get one by ONCILLA_TEST_KUBECONFIG.
+CONTROL_PLANE_TESTS='control_plane simulated_kubelet'
+
+# Every test target that needs no cluster.
 stage_unit() {
   local targets=() file name
   for file in tests/*.rs tests/*/main.rs; do
     [ -f "$file" ] || continue
     name=${file#tests/} name=${name%.rs} name=${name%/main}
-    case $name in control_plane | e2e) ;; *) targets+=(--test "$name") ;; esac
+    case " e2e $CONTROL_PLANE_TESTS " in *" $name "*) ;; *) targets+=(--test "$name") ;; esac
   done
   cargo test --locked --workspace --no-fail-fast --lib --bins "${targets[@]}"
 }
 
 stage_doc() { cargo test --locked --workspace --doc; }
 
-# The programs of the demo's steps, against a database server of their own.
-stage_shop() { cargo test --locked --package shop --tests; }
+# The programs of the demo's steps and its database server, against a server of their own, which is stopped afterwards.
+stage_shop() {
+  local status=0
+  cargo test --locked --package shop --features database-tests --no-fail-fast || status=$?
+  ONCILLA_POSTGRES_DIR=$ONCILLA_CACHE/postgres/test "$ONCILLA_ROOT/demo/postgres.sh" stop || true
+  return $status
+}
 
 require_test() { [ -f "tests/$1.rs" ] || [ -f "tests/$1/main.rs" ] || die "tests/$1.rs is missing: this stage has nothing to run"; }
 
 stage_control_plane() {
-  require_test control_plane
+  local name targets=()
+  for name in $CONTROL_PLANE_TESTS; do
+    require_test "$name"
+    targets+=(--test "$name")
+  done
   # Built first: a cluster need not wait for a compiler.
-  cargo test --locked --test control_plane --no-run
+  cargo test --locked "${targets[@]}" --no-run
   "$ONCILLA_ROOT/dev/cluster" up "$CONTROL_PLANE" --control-plane
   use_cluster "$CONTROL_PLANE"
-  ONCILLA_TEST_KUBECONFIG=$STATE/admin.kubeconfig cargo test --locked --test control_plane
+  ONCILLA_TEST_KUBECONFIG=$STATE/admin.kubeconfig cargo test --locked --no-fail-fast "${targets[@]}"
 }
 
 stage_bench() {
@@ -76,7 +88,9 @@ stage_chart() {
 
 # The tests run what was built with debug assertions and overflow checks; it shares what it is compiled from with them.
 stage_image() {
-  ONCILLA_PROFILE=${ONCILLA_PROFILE:-dev} "$ONCILLA_ROOT/dev/image" build oncilla
+  export ONCILLA_PROFILE=${ONCILLA_PROFILE:-dev}
+  "$ONCILLA_ROOT/dev/image" build oncilla
+  "$ONCILLA_ROOT/dev/image" build shop
   "$ONCILLA_ROOT/dev/image" build busybox
 }
 
@@ -88,6 +102,7 @@ stage_dockerfile() {
 stage_cluster() {
   "$ONCILLA_ROOT/dev/cluster" up "$WHOLE"
   "$ONCILLA_ROOT/dev/image" load oncilla "$WHOLE"
+  "$ONCILLA_ROOT/dev/image" load shop "$WHOLE"
   "$ONCILLA_ROOT/dev/image" load busybox "$WHOLE"
 }
 
