@@ -35,7 +35,7 @@ sql() { psql -qtA -c "$1"; }
 
 # ---- stages: what is being done, how long it took, and where to look when it fails
 
-TIMES=() STAGE='' STAGE_START=0 STARTED=$(now_ms)
+TIMES=() TICKER='' STAGE='' STAGE_START=0 STARTED=$(now_ms)
 
 stage() {
   stage_end
@@ -50,17 +50,34 @@ stage_end() {
 
 finish() {
   local code=$?
+  stop_ticker
   [ $code -ne 0 ] || return 0
   printf '\nThe demo failed with code %s while: %s\n' "$code" "${STAGE:-starting}" >&2
   printf 'Logs: %s; the cluster'\''s: %s\n' "$LOGS" "$ONCILLA_CACHE/clusters/$CLUSTER/log" >&2
 }
 trap finish EXIT
+trap 'exit 130' INT TERM
 
-# logged NAME COMMAND...: runs it with its output in a log, which is shown only when it fails.
+# logged NAME COMMAND...: runs it with its output in a log, which is shown only when it fails. Every half minute it says where the
+# command is, because silence looks like a hang.
 logged() {
-  local log=$LOGS/$1.log
+  local log=$LOGS/$1.log started status=0
   shift
-  "$@" >"$log" 2>&1 || { tail -n 30 "$log" | sed 's/^/  | /' >&2; die "failed: $* (whole log: $log)"; }
+  started=$(now_ms)
+  : >"$log"
+  # The sleep keeps no pipe of ours open when it outlives the loop.
+  (while sleep 30 >/dev/null 2>&1; do say "  $(seconds_since "$started") s: $(tail -n 1 "$log" | cut -c1-100)"; done) &
+  TICKER=$!
+  "$@" >"$log" 2>&1 || status=$?
+  stop_ticker
+  [ $status = 0 ] || { tail -n 30 "$log" | sed 's/^/  | /' >&2; die "failed: $* (whole log: $log)"; }
+}
+
+stop_ticker() {
+  [ -n "$TICKER" ] || return 0
+  kill "$TICKER" 2>/dev/null || true
+  wait "$TICKER" 2>/dev/null || true
+  TICKER=''
 }
 
 # until_true WHAT PROBE...: repeats the probe, and gives up after LIMIT seconds or when the run has ended without it.

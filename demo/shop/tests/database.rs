@@ -107,8 +107,7 @@ fn postgres(arguments: &[&str]) -> Output {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../postgres.sh");
     let output = Command::new(script)
         .args(arguments)
-        // Not the demo's server: that one may be at work, at another address.
-        .env("ONCILLA_POSTGRES_DIR", cache().join("postgres/test"))
+        .env("ONCILLA_POSTGRES_DIR", server_folder())
         .env("ONCILLA_POSTGRES_ADDRESS", "127.0.0.1")
         .output()
         .expect("demo/postgres.sh can be started");
@@ -120,12 +119,15 @@ fn postgres(arguments: &[&str]) -> Output {
     output
 }
 
-/// Where everything that is not in the clone is kept.
-fn cache() -> PathBuf {
-    match std::env::var_os("ONCILLA_CACHE") {
-        Some(folder) => folder.into(),
-        None => Path::new(&std::env::var_os("HOME").unwrap_or("/root".into())).join(".cache/oncilla"),
+/// Unless told otherwise, not the folder of the demo's server: that one may be at work, at another address.
+fn server_folder() -> PathBuf {
+    if let Some(folder) = std::env::var_os("ONCILLA_POSTGRES_DIR") {
+        return folder.into();
     }
+    let cache = std::env::var_os("ONCILLA_CACHE").map(PathBuf::from);
+    let cache =
+        cache.unwrap_or_else(|| Path::new(&std::env::var_os("HOME").unwrap_or("/root".into())).join(".cache/oncilla"));
+    cache.join("postgres/test")
 }
 
 /// The server's address and the role "shop", as environment variables. The server is started when first asked for and
