@@ -35,7 +35,7 @@ scripts_only() {
 }
 
 # Test targets that need a control plane, and get one by ONCILLA_TEST_KUBECONFIG.
-CONTROL_PLANE_TESTS='control_plane simulated_kubelet'
+CONTROL_PLANE_TESTS='control_plane'
 
 # Every test target that needs no cluster.
 stage_unit() {
