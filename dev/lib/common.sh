@@ -17,6 +17,18 @@ export ONCILLA_ROOT ONCILLA_CACHE
 # Cargo's and Go's build caches live beside the rest. CARGO_HOME (downloads, credentials) stays the user's.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$ONCILLA_CACHE/target}
 export GOCACHE=$ONCILLA_CACHE/go-build GOMODCACHE=$ONCILLA_CACHE/go-mod
+
+# Cargo names what it builds of a workspace after its place in the workspace, so two clones with one target folder write the same
+# files, and it tells what is stale by time alone: the sources of the clone that comes second are made the newer ones.
+claim_target() {
+  local owner=$CARGO_TARGET_DIR/.clone
+  [ "$(cat "$owner" 2>/dev/null)" != "$ONCILLA_ROOT" ] || return 0
+  mkdir -p "$CARGO_TARGET_DIR"
+  (cd "$ONCILLA_ROOT" && find Cargo.toml src tests benches demo -name '*.rs' -exec touch {} + 2>/dev/null) || true
+  printf '%s\n' "$ONCILLA_ROOT" >"$owner"
+}
+claim_target
+
 # A proxy for the internet must not see requests for the cluster.
 NO_PROXY="localhost,127.0.0.1,10.96.0.0/16,10.244.0.0/16${NO_PROXY:+,$NO_PROXY}"
 export NO_PROXY no_proxy=$NO_PROXY
