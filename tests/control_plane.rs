@@ -4,6 +4,8 @@ mod support;
 
 #[path = "control_plane/api.rs"]
 mod api;
+#[path = "control_plane/documents.rs"]
+mod documents;
 #[path = "control_plane/faults.rs"]
 mod faults;
 #[path = "control_plane/input.rs"]

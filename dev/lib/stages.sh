@@ -106,13 +106,14 @@ stage_cluster() {
   "$ONCILLA_ROOT/dev/image" load busybox "$WHOLE"
 }
 
+# The tests wait for the cluster most of the time, so more of them run at once than there are processors.
 stage_e2e() {
   local address=
   require_test e2e
   build_tools helm kubectl
   [ -n "${ONCILLA_KUBECONFIG:-}" ] || address=$("$ONCILLA_ROOT/dev/cluster" address "$WHOLE")
   ONCILLA_E2E_KUBECONFIG=$("$ONCILLA_ROOT/dev/cluster" kubeconfig "$WHOLE") ONCILLA_E2E_ADDRESS=$address \
-    ONCILLA_E2E_HELM=$(tool_path helm) ONCILLA_E2E_KUBECTL=$(tool_path kubectl) cargo test --locked --test e2e
+    ONCILLA_E2E_HELM=$(tool_path helm) ONCILLA_E2E_KUBECTL=$(tool_path kubectl) cargo test --locked --test e2e -- --test-threads=8
 }
 
 # Clusters of its own; it leaves the one above alone.
