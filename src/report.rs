@@ -66,6 +66,11 @@ fn counts(plan: &Plan, journal: &Journal) -> Counts {
     }
 }
 
+/// A number of steps, in words.
+pub fn steps(n: usize) -> String {
+    if n == 1 { "1 step".into() } else { format!("{n} steps") }
+}
+
 fn progress(counts: &Counts) -> String {
     let ended = counts.succeeded + counts.failed + counts.skipped + counts.cancelled;
     format!("{ended}/{}", counts.total)
@@ -78,7 +83,7 @@ fn conditions(before: &[Condition], journal: &Journal, spec: Result<&Plan, &str>
     let by_hand = journal.phase == RunPhase::Suspended;
     let bad = matches!(journal.phase, RunPhase::Failed);
     let accepted = match spec {
-        Ok(plan) => ("True", "Valid", format!("{} steps", plan.steps.len())),
+        Ok(plan) => ("True", "Valid", steps(plan.steps.len())),
         Err(faults) => ("False", "InvalidSpec", faults.to_owned()),
     };
     let succeeded = match journal.phase {

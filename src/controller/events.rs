@@ -9,6 +9,7 @@ use crate::api::status::Record;
 use crate::api::words::{RunPhase, RunReason, StepPhase, StepReason};
 use crate::journal::Journal;
 use crate::observe::views::RunView;
+use crate::report;
 
 /// Most bytes of an event's note that the API server takes.
 const NOTE: usize = 1_024;
@@ -43,7 +44,7 @@ pub fn told(before: &Journal, after: &Journal) -> Vec<Told> {
             note: after
                 .message
                 .clone()
-                .unwrap_or_else(|| format!("{} steps ended", after.steps.len())),
+                .unwrap_or_else(|| format!("{} ended", report::steps(after.steps.len()))),
         });
     }
     told

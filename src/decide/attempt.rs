@@ -283,7 +283,13 @@ impl<'a> Run<'a> {
                 if record.phase == StepPhase::Running || self.now >= worth {
                     record.phase = StepPhase::Running;
                     record.reason = Some(StepReason::Started);
-                    record.message = None;
+                    record.message = match &pod.node {
+                        Node::Named(node) if pod.deleting => Some(format!(
+                            "its pod {} was told to stop; waits for node {node} to say that it has",
+                            pod.name
+                        )),
+                        _ => None,
+                    };
                     record.start_time = record.start_time.or(*started);
                     record.pod_uid.get_or_insert_with(|| pod.uid.clone());
                     if let Some((_, job)) = job {

@@ -183,7 +183,7 @@ impl Run<'_> {
 }
 
 /// A message for the MESSAGE column: one line of at most 120 characters.
-fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     const MOST: usize = 120;
     let line = one_line(text);
     if line.chars().count() <= MOST {

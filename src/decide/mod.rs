@@ -119,7 +119,7 @@ pub fn refuse(journal: &Journal, faults: &str, generation: i64) -> Decision {
         next.observed_generation = generation;
         next.phase = RunPhase::Failed;
         next.reason = Some(RunReason::InvalidSpec);
-        next.message = Some(faults.to_owned());
+        next.message = Some(ends::short(faults));
     }
     Decision {
         journal: next,

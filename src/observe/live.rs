@@ -178,7 +178,7 @@ pub async fn existing_job(
         .map(|owner| format!("{} {}", owner.kind, owner.name))
         .next();
     Ok(Existing::Foreign(format!(
-        "Job {name} exists and is not this attempt's: its owner is {}; delete it and retry the run",
+        "Job {name} exists and is not this attempt's: its owner is {}; delete it, and create the run anew",
         owner.as_deref().unwrap_or("nobody")
     )))
 }

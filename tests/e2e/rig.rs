@@ -287,7 +287,7 @@ pub async fn jobs(namespace: &Namespace, run: &str) -> Vec<(String, String)> {
         .list(&ListParams::default().labels(&selector))
         .await
         .unwrap();
-    let mut jobs: Vec<_> = jobs.iter().map(|job| attempt_of(job)).collect();
+    let mut jobs: Vec<_> = jobs.iter().map(attempt_of).collect();
     jobs.sort();
     jobs
 }
