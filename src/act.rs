@@ -22,6 +22,8 @@ pub enum Outcome {
     Done,
     /// The Job was created and is stored like this.
     Created { name: String, job: Box<Value> },
+    /// The Job cannot be made out of the spec; nothing was sent.
+    NotBuilt { name: String, message: String },
     /// The create was answered with something else.
     NotCreated { name: String, meaning: CreateMeaning },
     /// It is not known whether it holds: it comes again with the next reconcile.
@@ -102,10 +104,8 @@ async fn create(
     let job = match build::job(plan, step, record, &scope, create_before) {
         Ok(job) => job,
         Err(error) => {
-            let meaning = CreateMeaning::Rejected {
-                message: error.to_string(),
-            };
-            return Outcome::NotCreated { name, meaning };
+            let message = error.to_string();
+            return Outcome::NotBuilt { name, message };
         }
     };
     match write::create_job(client, &plan.run.namespace, &job).await {

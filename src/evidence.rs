@@ -76,8 +76,12 @@ pub enum Refusal {
     Rejected { message: String },
     /// Something else has the name: the step is Failed (JobNameTaken).
     NameTaken { message: String },
+    /// The Job cannot be made out of the spec: the step is Failed (ExpressionError).
+    NotBuilt { message: String },
     /// Quota or a policy says no for now: the step waits, and the create is tried again at `again`.
     NotNow { waiting: Waiting, again: Time },
+    /// No answer, or one that decides nothing: the Job may be there. It is read live, and created if it is not, at `again`.
+    Unanswered { waiting: Waiting, again: Time },
 }
 
 /// A pod of ours, found by label and never by owner: a Job deleted with its pods orphaned leaves them without one.

@@ -22,6 +22,8 @@ pub struct Memory {
     latest: Option<Recorded>,
     jobs: BTreeMap<String, (Instant, JobEvidence)>,
     pub refusals: BTreeMap<String, Refusal>,
+    /// How often in a row the create of a Job, by name, was not answered.
+    unanswered: BTreeMap<String, u32>,
     pub namespace_terminating: bool,
     /// Failed reconciles in a row, for the backoff.
     pub failures: u32,
@@ -61,7 +63,16 @@ impl Memory {
 
     pub fn created(&mut self, name: String, job: JobEvidence) {
         self.refusals.remove(&name);
+        self.unanswered.remove(&name);
         self.jobs.insert(name, (Instant::now(), job));
+    }
+
+    /// Counts one more create of this Job without an answer; gives how many there were before it.
+    pub fn unanswered(&mut self, name: &str) -> u32 {
+        let count = self.unanswered.entry(name.to_owned()).or_default();
+        let before = *count;
+        *count = count.saturating_add(1);
+        before
     }
 
     /// Jobs that this process created or read just now and that the watch may not show yet.

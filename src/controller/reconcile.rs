@@ -12,9 +12,10 @@ use super::{Context, events};
 use crate::act::{self, Outcome};
 use crate::answer::{CommitMeaning, CreateMeaning};
 use crate::api::time::Time;
+use crate::api::words::StepReason;
 use crate::commit::{self, Recorded};
 use crate::decide::{self, Control, Decision, Input, Query};
-use crate::evidence::{AttemptId, Evidence, Refusal};
+use crate::evidence::{AttemptId, Evidence, Refusal, Waiting};
 use crate::journal::Journal;
 use crate::observe::live;
 use crate::observe::views::RunView;
@@ -220,6 +221,10 @@ async fn settle(
                 }
                 None => after.requeue(SOON),
             },
+            Outcome::NotBuilt { name, message } => {
+                lock(memory).refusals.insert(name, Refusal::NotBuilt { message });
+                after.again = true;
+            }
             Outcome::NotCreated { name, meaning } => {
                 let Some(attempt) = attempt_named(plan, recorded, &name) else {
                     continue;
@@ -286,11 +291,6 @@ async fn not_created(
             waiting,
             again: now().plus(NOT_NOW.as_millis() as i64),
         },
-        CreateMeaning::TooLate => {
-            // The answer took longer than the Job may wait: nothing was created, and the record has to be renewed.
-            after.again = true;
-            return Ok(());
-        }
         CreateMeaning::NamespaceTerminating => {
             lock(memory).namespace_terminating = true;
             after.again = true;
@@ -298,20 +298,26 @@ async fn not_created(
         }
         // Answered with yes elsewhere; and a run whose namespace is gone is gone.
         CreateMeaning::Created | CreateMeaning::NamespaceGone => return Ok(()),
+        // Nothing was created, and the record has to be renewed; the next create may come too late again.
+        CreateMeaning::TooLate => unanswered(&name, "the create of the Job came too late; it is tried again", memory),
         CreateMeaning::Unknown { message } => {
             tracing::warn!(job = %name, %message, "no answer to the create of a Job; it is read before it is sent again");
-            let failures = {
-                let mut memory = lock(memory);
-                memory.failures = memory.failures.saturating_add(1);
-                memory.failures
-            };
-            after.requeue(backoff(failures));
-            return Ok(());
+            unanswered(&name, &message, memory)
         }
     };
     lock(memory).refusals.insert(name, refusal);
     after.again = true;
     Ok(())
+}
+
+/// A create that decides nothing is tried again after a growing wait. Without it the commit before each try would itself wake the
+/// run for the next.
+fn unanswered(name: &str, message: &str, memory: &Mutex<Memory>) -> Refusal {
+    let wait = backoff(lock(memory).unanswered(name));
+    Refusal::Unanswered {
+        waiting: Waiting::new(StepReason::Starting, message),
+        again: now().plus(wait.as_millis() as i64),
+    }
 }
 
 fn plan_of(run: &RunView, memory: &Mutex<Memory>) -> Planned {

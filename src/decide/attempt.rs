@@ -275,7 +275,7 @@ impl<'a> Run<'a> {
         {
             // Only its node can stop it, if that is still there.
             self.ask(Query::Node { name: name.clone() });
-            self.wake_at(self.now.plus(LOOK_AGAIN));
+            self.wake_at(self.clock.plus(LOOK_AGAIN));
         }
         match verdict {
             Verdict::Running { started, .. } => {
@@ -312,7 +312,7 @@ impl<'a> Run<'a> {
                         uid: pod.uid.clone(),
                         is_pod: true,
                     });
-                    self.wake_at(self.now.plus(LOOK_AGAIN));
+                    self.wake_at(self.clock.plus(LOOK_AGAIN));
                 } else {
                     self.wake_at(worth);
                 }
@@ -364,7 +364,7 @@ impl<'a> Run<'a> {
             Some((_, job)) => {
                 if let Some(waiting) = &job.waiting {
                     self.explain(&mut record, waiting);
-                    self.wake_at(self.now.plus(LOOK_AGAIN));
+                    self.wake_at(self.clock.plus(LOOK_AGAIN));
                 }
                 let worth = job
                     .created
@@ -377,51 +377,57 @@ impl<'a> Run<'a> {
                         uid: job.uid.clone(),
                         is_pod: false,
                     });
-                    self.wake_at(self.now.plus(LOOK_AGAIN));
+                    self.wake_at(self.clock.plus(LOOK_AGAIN));
                 } else {
                     self.wake_at(worth);
                 }
                 self.write(step, record);
             }
-            None => match self.evidence.refusals.get(&name) {
-                Some(Refusal::Rejected { message }) => {
-                    self.end_attempt(
-                        step,
-                        record,
-                        Ended::without_pod(StepReason::JobRejected, message.clone()),
-                    );
-                }
-                Some(Refusal::NameTaken { message }) => {
-                    self.end_attempt(
-                        step,
-                        record,
-                        Ended::without_pod(StepReason::JobNameTaken, message.clone()),
-                    );
-                }
-                Some(Refusal::NotNow { waiting, again }) => {
-                    record.reason = Some(waiting.reason);
-                    record.message = Some(one_line(&waiting.message));
-                    if self.now >= *again {
-                        self.create(step, &mut record);
-                    } else {
-                        self.wake_at(*again);
-                    }
-                    self.write(step, record);
-                }
-                None => {
-                    if !self.read_live(id, &record) {
-                        return self.write(step, record);
-                    }
-                    if record.job_uid.is_some() {
-                        let ended =
-                            Ended::without_pod(StepReason::PodLost, "its Job is gone, and no pod of it is left");
-                        return self.end_attempt(step, record, ended);
-                    }
-                    // Named, and never created as far as anyone can tell: the answer was lost, or the controller before it asked.
-                    self.create(step, &mut record);
-                    self.write(step, record);
-                }
-            },
+            None => self.no_job(step, record, id, &name),
+        }
+    }
+
+    /// An attempt of which neither a pod nor a Job is seen, and which nobody wants stopped.
+    fn no_job(&mut self, step: &StepPlan, mut record: Record, id: &AttemptId, name: &str) {
+        let refusal = self.evidence.refusals.get(name);
+        match refusal {
+            Some(Refusal::NotNow { waiting, again }) if self.clock < *again => {
+                record.reason = Some(waiting.reason);
+                record.message = Some(one_line(&waiting.message));
+                self.wake_at(*again);
+                return self.write(step, record);
+            }
+            Some(Refusal::Unanswered { waiting, again }) if self.clock < *again => {
+                self.explain(&mut record, waiting);
+                self.wake_at(*again);
+                return self.write(step, record);
+            }
+            _ => {}
+        }
+        // Whatever was answered, the Job may be there by now: of another controller, or of a create whose answer was lost. Admission
+        // speaks before the API server looks whether the name is taken.
+        if !self.read_live(id, &record) {
+            return self.write(step, record);
+        }
+        let ended = match refusal {
+            Some(Refusal::Rejected { message }) => Some(Ended::without_pod(StepReason::JobRejected, message.clone())),
+            Some(Refusal::NameTaken { message }) => Some(Ended::without_pod(StepReason::JobNameTaken, message.clone())),
+            Some(Refusal::NotBuilt { message }) => {
+                Some(Ended::without_pod(StepReason::ExpressionError, message.clone()))
+            }
+            _ if record.job_uid.is_some() => Some(Ended::without_pod(
+                StepReason::PodLost,
+                "its Job is gone, and no pod of it is left",
+            )),
+            _ => None,
+        };
+        match ended {
+            Some(ended) => self.end_attempt(step, record, ended),
+            None => {
+                // Named, and never created as far as anyone can tell: the answer was lost, or the controller before it asked.
+                self.create(step, &mut record);
+                self.write(step, record);
+            }
         }
     }
 
@@ -433,7 +439,7 @@ impl<'a> Run<'a> {
                 attempt: id.clone(),
                 job_name: record.job_name.clone(),
             });
-            self.wake_at(self.now.plus(LOOK_AGAIN));
+            self.wake_at(self.clock.plus(LOOK_AGAIN));
         }
         live
     }
@@ -621,7 +627,7 @@ impl<'a> Run<'a> {
             if let Node::Named(name) = &pod.node {
                 self.ask(Query::Node { name: name.clone() });
             }
-            self.wake_at(self.now.plus(LOOK_AGAIN));
+            self.wake_at(self.clock.plus(LOOK_AGAIN));
             return self.write(step, record);
         }
         if self.now < due {

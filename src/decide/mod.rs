@@ -135,6 +135,8 @@ struct Run<'a> {
     generation: i64,
     /// Journal time: never before what is recorded.
     now: Time,
+    /// Time as it is told: what only this process waits for goes by it, also when the journal is ahead of it.
+    clock: Time,
     /// Pods by the hash of their step's path.
     pods: BTreeMap<&'a str, Vec<&'a PodEvidence>>,
     /// Jobs by the hash of their step's path.
@@ -160,6 +162,7 @@ impl<'a> Run<'a> {
             control: input.control,
             generation: input.generation,
             now: input.journal.latest().map_or(input.now, |latest| latest.max(input.now)),
+            clock: input.now,
             pods,
             jobs,
             any_failed: false,
@@ -197,7 +200,7 @@ impl<'a> Run<'a> {
     }
 
     fn wake_at(&mut self, time: Time) {
-        let time = time.max(self.now.plus(1));
+        let time = time.max(self.clock.plus(1));
         self.out.wake = Some(self.out.wake.map_or(time, |wake| wake.min(time)));
     }
 

@@ -83,7 +83,7 @@ fn when_must_give_a_boolean() {
     let world = run(spec, &[]);
     assert_eq!(
         world.record("a").message.as_deref(),
-        Some("when must give true or false, and gives 2")
+        Some("when: must give true or false, and gives 2")
     );
 }
 

@@ -231,9 +231,72 @@ fn a_create_that_quota_refuses_waits_and_says_so() {
     assert_eq!(decision.wake, Some(again));
     assert_eq!(world.stands("a"), (StepPhase::Pending, StepReason::QuotaExceeded));
     world.now = again;
-    let decision = world.decide();
+    let decision = world.look();
     assert_eq!(decision.effects, [Effect::CreateJob { path: "a".into() }]);
     assert_eq!(decision.journal.steps["a"].job_name, Some(name));
+}
+
+#[test]
+fn a_create_without_an_answer_is_tried_again_after_a_wait_and_never_blindly() {
+    let mut world = one();
+    let first = world.decide();
+    world.commit(&first);
+    let name = first.journal.steps["a"].job_name.clone().unwrap();
+    let waiting = Waiting {
+        reason: StepReason::Starting,
+        message: "500 InternalError: failed calling webhook".into(),
+    };
+    let again = world.now.plus(400);
+    let unanswered = Refusal::Unanswered { waiting, again };
+    world.evidence.refusals.insert(name, unanswered);
+    // The commit before the create wakes the run at once: it must not lead to the next create.
+    let decision = world.look();
+    assert_eq!((decision.effects.len(), decision.wake), (0, Some(again)));
+    assert_eq!(decision.journal, world.journal, "nothing to write");
+    world.now = again;
+    let blind = world.decide();
+    assert!(blind.effects.is_empty(), "it may be there: {:?}", blind.effects);
+    assert_eq!(blind.queries.len(), 1);
+    assert_eq!(world.look().effects, [Effect::CreateJob { path: "a".into() }]);
+}
+
+#[test]
+fn a_wait_of_this_process_goes_by_its_clock_and_not_by_the_journals() {
+    let mut world = one();
+    let first = world.decide();
+    world.commit(&first);
+    let name = first.journal.steps["a"].job_name.clone().unwrap();
+    // A controller whose clock was ahead wrote the journal.
+    world.now = Time::from_millis(START - 3_600_000);
+    let waiting = Waiting {
+        reason: StepReason::Starting,
+        message: "no answer".into(),
+    };
+    let again = world.now.plus(400);
+    let unanswered = Refusal::Unanswered { waiting, again };
+    world.evidence.refusals.insert(name, unanswered);
+    let decision = world.look();
+    assert_eq!((decision.effects.len(), decision.wake), (0, Some(again)));
+}
+
+#[test]
+fn a_create_that_was_refused_ends_the_step_only_if_no_job_is_there() {
+    let mut world = one();
+    let first = world.decide();
+    world.commit(&first);
+    let name = first.journal.steps["a"].job_name.clone().unwrap();
+    for refusal in [
+        Refusal::Rejected { message: "no".into() },
+        Refusal::NameTaken { message: "no".into() },
+        Refusal::NotBuilt { message: "no".into() },
+    ] {
+        world.evidence.refusals.insert(name.clone(), refusal);
+        let blind = world.decide();
+        assert_eq!(blind.journal.steps["a"].phase, StepPhase::Pending);
+        assert_eq!(blind.queries.len(), 1, "another controller's create may have been taken");
+    }
+    world.settle();
+    assert_eq!(world.stands("a"), (StepPhase::Failed, StepReason::ExpressionError));
 }
 
 #[test]
