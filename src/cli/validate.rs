@@ -273,7 +273,7 @@ fn check_object(text: &str, object: &Node, base: &Path, schema: &Schema, finding
                 .iter()
                 .any(|said| path.is_within(said) || (whole && said.is_within(&path)));
             if !said {
-                let at = place_of(&path, object);
+                let at = place_of(text, &path, &fault, object);
                 let path = Path([base.0.as_slice(), path.0.as_slice()].concat());
                 own.push(Finding::error(at, fault.message).at_path(path.to_string()));
             }
@@ -284,9 +284,14 @@ fn check_object(text: &str, object: &Node, base: &Path, schema: &Schema, finding
     true
 }
 
-/// Where to show a fault of the plan: at a param's name if that is what is wrong, else at its value.
-fn place_of(path: &Path, object: &Node) -> Range<usize> {
-    let (_, at) = path.find(object);
+/// Where to show a fault of the plan: at the part of a string that is wrong, at a param's name if that is, else at the whole value.
+fn place_of(text: &str, path: &Path, fault: &plan::Fault, object: &Node) -> Range<usize> {
+    let (node, at) = path.find(object);
+    if let (Some(node), Some(part)) = (node, &fault.part)
+        && let Some(at) = node.part(text, part)
+    {
+        return at;
+    }
     match path.0.as_slice() {
         [Segment::Key(spec), Segment::Key(params), Segment::Key(name)]
             if spec == "spec" && params == "params" && !is_param_name(name) =>

@@ -11,6 +11,8 @@ pub struct ExprError {
     /// Where, as a byte offset: in the expression's source, or in the whole text when the expression came out of a template.
     /// `None` when the place is not known, as for most faults of an evaluation.
     pub offset: Option<usize>,
+    /// How many bytes are wrong there, as far as that is known: a word, a sign. 0 where something is missing.
+    pub length: usize,
 }
 
 /// The kinds of faults, for programs. People read the message.
@@ -48,11 +50,12 @@ pub enum Resource {
 }
 
 impl ExprError {
-    pub(super) fn new(kind: ExprErrorKind, message: impl Into<String>) -> Self {
+    pub fn new(kind: ExprErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
             message: message.into(),
             offset: None,
+            length: 0,
         }
     }
 
@@ -65,6 +68,17 @@ impl ExprError {
     pub(super) fn moved(mut self, by: usize) -> Self {
         self.offset = self.offset.map(|offset| offset + by);
         self
+    }
+
+    /// The same fault with the length of what stands at its place in `text`.
+    pub(super) fn measured(mut self, text: &str) -> Self {
+        self.length = self.offset.map_or(0, |offset| super::words::word_at(text, offset));
+        self
+    }
+
+    /// The bytes that are wrong.
+    pub fn part(&self) -> Option<std::ops::Range<usize>> {
+        self.offset.map(|offset| offset..offset + self.length)
     }
 
     pub(super) fn too_dear(resource: Resource, bound: u64, limit: u64) -> Self {

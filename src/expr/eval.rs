@@ -46,6 +46,9 @@ pub(super) fn evaluate(parsed: &Parsed, scope: &Scope, spent: &mut Cost) -> Resu
 
 /// A name that does not exist is a fault whether or not the evaluation would come to it.
 fn check_names(parsed: &Parsed, scope: &Scope) -> Result<(), ExprError> {
+    if let Some(fault) = parsed.refs.faults.first() {
+        return Err(fault.clone());
+    }
     if let Some(function) = parsed.refs.unknown_functions.first() {
         return Err(ExprError::new(
             ExprErrorKind::UnknownFunction,

@@ -19,8 +19,10 @@ mod template;
 mod tests;
 mod tree;
 mod values;
+mod words;
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use cel::common::ast::{IdedExpr, SourceInfo};
@@ -32,8 +34,9 @@ pub use functions::function_names;
 pub use refs::Refs;
 pub use scope::Scope;
 pub use stack::with_stack;
-pub use template::{Part, Template};
-pub use tree::Tree;
+pub use template::{Part, Template, TemplateReading};
+pub use tree::{Tree, TreeReading};
+pub use words::Name;
 
 /// The most characters of an expression's source.
 pub const MAX_SOURCE: usize = 1_024;
@@ -84,7 +87,13 @@ impl Expr {
     /// When the text is too long, is not CEL, calls a function in a form it does not have, or holds a pattern that is not valid.
     /// Names and functions that do not exist are no error here: [`Expr::refs`] has them, so that the caller can say what was meant.
     pub fn parse(source: &str) -> Result<Self, ExprError> {
-        syntax::parse(source)
+        match syntax::parse(source) {
+            (Some(expr), faults) if faults.is_empty() => Ok(expr),
+            (_, faults) => Err(faults
+                .into_iter()
+                .next()
+                .unwrap_or_else(|| ExprError::new(ExprErrorKind::Syntax, "the expression cannot be read"))),
+        }
     }
 
     /// The source, without the white space around it.
@@ -99,6 +108,14 @@ impl Expr {
     /// The upper bound on what an evaluation in `scope` uses up.
     pub fn cost(&self, scope: &Scope) -> Cost {
         stack::enough(self.inner.stack, || self.inner.bound(scope).cost())
+    }
+
+    /// Where `name` is first written, in bytes of the text that the expression came out of; where the whole expression is, if it
+    /// is not found.
+    pub fn place_of(&self, name: Name<'_>) -> Range<usize> {
+        let source = &self.inner.source;
+        let place = words::find(source, name).unwrap_or(0..source.len());
+        self.start + place.start..self.start + place.end
     }
 
     /// Evaluates the expression. The same scope gives the same result, to the byte.

@@ -37,8 +37,10 @@ pub struct Refs {
     pub step_fields: BTreeMap<String, BTreeSet<String>>,
     /// The params that are named literally.
     pub params: BTreeSet<String>,
-    /// Those of them that are asked for and not relied upon, somewhere: `has(params.a)`, `params.?a`, `params[?'a']`.
+    /// Those that are asked for and not relied upon, somewhere: `has(params.a)`, `params.?a`, `params[?'a']`, `'a' in params`.
     pub optional_params: BTreeSet<String>,
+    /// Params are asked for by names that only the evaluation can tell: `x in params`, a macro over `params`.
+    pub asks_any_param: bool,
     /// Steps are named in a way that only the evaluation can tell: `steps[x]`, a bare `steps`, a macro over `steps`.
     pub computed_steps: bool,
     /// Subtractions that read like the name of a step with a dash: what was written, and what was probably meant.
@@ -48,17 +50,19 @@ pub struct Refs {
     /// For each root, the keys that are named literally behind it. A root in `whole` is used in some other way too.
     pub(super) selected: BTreeMap<String, BTreeSet<String>>,
     pub(super) whole: BTreeSet<String>,
+    /// What no expression may contain, in the order of the walk. An expression that has any is never evaluated.
+    pub(super) faults: Vec<ExprError>,
 }
 
 impl Refs {
+    /// Whether the expression has nothing in it that cannot be evaluated anywhere, so that its cost can be known.
+    pub fn is_sound(&self) -> bool {
+        self.faults.is_empty() && self.unknown_functions.is_empty()
+    }
+
     /// The keys that are named literally behind `root`: `name` for `run.name`.
     pub fn keys_of(&self, root: &str) -> impl Iterator<Item = &str> {
         self.selected.get(root).into_iter().flatten().map(String::as_str)
-    }
-
-    /// Whether `root` is also used in a way that names none of its keys: `'a' in params`, `toJson(params)`.
-    pub fn is_used_whole(&self, root: &str) -> bool {
-        self.whole.contains(root)
     }
 
     /// The inputs that an evaluation in `scope` needs: the root, its value, and the keys that are enough when not all are used.
@@ -77,19 +81,19 @@ impl Refs {
     }
 }
 
-/// Collects the references of `root`, and finds what no expression may contain.
-pub(super) fn collect(root: &IdedExpr, places: &SourceInfo) -> Result<Refs, ExprError> {
+/// Collects the references of `root`, and all that no expression may contain.
+pub(super) fn collect(root: &IdedExpr, places: &SourceInfo) -> Refs {
     let mut collector = Collector {
         refs: Refs::default(),
         bound: Vec::new(),
         places,
     };
-    collector.walk(root)?;
+    collector.walk(root);
     let mut refs = collector.refs;
     refs.params = refs.selected.get("params").cloned().unwrap_or_default();
     refs.steps = refs.selected.get("steps").cloned().unwrap_or_default();
     refs.computed_steps = refs.whole.contains("steps");
-    Ok(refs)
+    refs
 }
 
 struct Collector<'a> {
@@ -100,84 +104,109 @@ struct Collector<'a> {
 }
 
 impl<'a> Collector<'a> {
-    fn fault(&self, kind: ExprErrorKind, node: &IdedExpr, message: String) -> ExprError {
+    fn fault(&mut self, kind: ExprErrorKind, node: &IdedExpr, message: String) {
         let error = ExprError::new(kind, message);
-        match self.places.offset_for(node.id) {
-            Some((start, _)) => error.at(ast::byte_offset(&self.places.source, start)),
+        self.refs.faults.push(match self.places.offset_for(node.id) {
+            Some((start, _)) => {
+                let source = &self.places.source;
+                let at = ast::byte_offset(source, start);
+                // The place of a call is its bracket; a person looks at the function's name.
+                let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+                error.at(match source[at..].starts_with('(') {
+                    true => source[..at].trim_end_matches(name).len(),
+                    false => at,
+                })
+            }
             None => error,
-        }
+        });
     }
 
     fn is_free(&self, name: &str) -> bool {
         !self.bound.contains(&name)
     }
 
-    fn walk(&mut self, node: &'a IdedExpr) -> Result<(), ExprError> {
+    fn is_params(&self, node: &IdedExpr) -> bool {
+        matches!(&node.expr, Node::Ident(name) if name == "params" && self.is_free(name))
+    }
+
+    fn walk(&mut self, node: &'a IdedExpr) {
         if self.selection(node) {
-            return Ok(());
+            return;
         }
         match &node.expr {
             Node::Ident(name) => self.name(node, name),
-            Node::Literal(_) => Ok(()),
+            Node::Literal(_) => {}
             Node::Select(select) => self.walk(&select.operand),
-            Node::List(list) => list.elements.iter().try_for_each(|e| self.walk(e)),
-            Node::Map(map) => map.entries.iter().try_for_each(|entry| match &entry.expr {
-                EntryExpr::MapEntry(entry) => {
-                    self.walk(&entry.key)?;
-                    self.walk(&entry.value)
+            Node::List(list) => list.elements.iter().for_each(|element| self.walk(element)),
+            Node::Map(map) => {
+                for entry in &map.entries {
+                    match &entry.expr {
+                        EntryExpr::MapEntry(entry) => {
+                            self.walk(&entry.key);
+                            self.walk(&entry.value);
+                        }
+                        EntryExpr::StructField(field) => self.walk(&field.value),
+                    }
                 }
-                EntryExpr::StructField(field) => self.walk(&field.value),
-            }),
+            }
             Node::Call(call) => {
                 if call.func_name == operators::SUBSTRACT {
                     self.dashes(node);
                 }
-                self.function(node, call)?;
-                call.args.iter().try_for_each(|arg| self.walk(arg))
+                if call.func_name == operators::IN
+                    && let [key, range] = call.args.as_slice()
+                    && self.is_params(range)
+                {
+                    match &key.expr {
+                        Node::Literal(LiteralValue::String(key)) => {
+                            self.refs.optional_params.insert(key.inner().to_owned());
+                        }
+                        _ => self.refs.asks_any_param = true,
+                    }
+                }
+                self.function(node, call);
+                call.args.iter().for_each(|arg| self.walk(arg));
             }
             Node::Comprehension(loop_) => {
-                self.walk(&loop_.iter_range)?;
-                self.walk(&loop_.accu_init)?;
+                self.refs.asks_any_param |= self.is_params(&loop_.iter_range);
+                self.walk(&loop_.iter_range);
+                self.walk(&loop_.accu_init);
                 let outer = self.bound.len();
                 self.bound.push(&loop_.accu_var);
                 if !ast::is_binding(loop_) {
                     self.bound.push(&loop_.iter_var);
-                    self.walk(&loop_.loop_cond)?;
-                    self.walk(&loop_.loop_step)?;
+                    self.walk(&loop_.loop_cond);
+                    self.walk(&loop_.loop_step);
                     self.bound.truncate(outer + 1);
                 }
-                self.walk(&loop_.result)?;
+                self.walk(&loop_.result);
                 self.bound.truncate(outer);
-                Ok(())
             }
-            Node::Struct(message) => Err(self.fault(
+            Node::Struct(message) => self.fault(
                 ExprErrorKind::Syntax,
                 node,
                 format!(
                     "there is no type {} to make a value of; write a map: {{'key': value}}",
                     super::error::shorten(&message.type_name, 40)
                 ),
-            )),
-            Node::Unspecified => {
-                Err(self.fault(ExprErrorKind::Syntax, node, "the expression is not complete".to_owned()))
-            }
+            ),
+            Node::Unspecified => self.fault(ExprErrorKind::Syntax, node, "the expression is not complete".to_owned()),
         }
     }
 
-    fn name(&mut self, node: &IdedExpr, name: &'a str) -> Result<(), ExprError> {
+    fn name(&mut self, node: &IdedExpr, name: &'a str) {
         if let Some(name) = name.strip_prefix('.') {
-            return Err(self.fault(
-                ExprErrorKind::Syntax,
-                node,
-                format!("a name cannot begin with a dot: write {name}"),
-            ));
+            let message = format!(
+                "a name cannot begin with a dot: write {}",
+                super::error::shorten(name, 40)
+            );
+            return self.fault(ExprErrorKind::Syntax, node, message);
         }
         let is_type = name == "type" || TYPES.contains(&name);
         if self.is_free(name) && !is_type && !name.starts_with('@') {
             self.refs.roots.insert(name.to_owned());
             self.refs.whole.insert(name.to_owned());
         }
-        Ok(())
     }
 
     /// Takes in `root.key` and `root.key.field`, where the root is free and the key literal. Answers whether `node` was that.
@@ -223,9 +252,9 @@ impl<'a> Collector<'a> {
             .insert(key.to_owned());
     }
 
-    fn function(&mut self, node: &IdedExpr, call: &'a cel::common::ast::CallExpr) -> Result<(), ExprError> {
+    fn function(&mut self, node: &IdedExpr, call: &'a cel::common::ast::CallExpr) {
         if ast::is_operator(&call.func_name) {
-            return Ok(());
+            return;
         }
         let mut name = call.func_name.clone();
         let mut is_member = false;
@@ -236,34 +265,32 @@ impl<'a> Collector<'a> {
                 }
                 _ => {
                     is_member = true;
-                    self.walk(target)?;
+                    self.walk(target);
                 }
             }
         }
         match functions::judge(&name, is_member, call.args.len()) {
-            Call::Known => Ok(()),
+            Call::Known => {}
             Call::Unknown => {
                 self.refs.unknown_functions.insert(name);
-                Ok(())
             }
-            Call::Misused(signature) => Err(self.fault(
+            Call::Misused(signature) => self.fault(
                 ExprErrorKind::UnknownFunction,
                 node,
                 format!("{} is called as {}", signature.name, signature.usage),
-            )),
-        }?;
-        self.pattern(node, call)
+            ),
+        }
+        self.pattern(node, call);
     }
 
     /// A pattern that is written as a literal is checked now and not when the expression runs.
-    fn pattern(&self, node: &IdedExpr, call: &cel::common::ast::CallExpr) -> Result<(), ExprError> {
+    fn pattern(&mut self, node: &IdedExpr, call: &cel::common::ast::CallExpr) {
         if call.func_name == "matches"
             && let Some(Node::Literal(LiteralValue::String(pattern))) = call.args.last().map(|arg| &arg.expr)
             && let Err(message) = functions::compile(pattern.inner())
         {
-            return Err(self.fault(ExprErrorKind::Syntax, node, message));
+            self.fault(ExprErrorKind::Syntax, node, message);
         }
-        Ok(())
     }
 
     /// `steps.reserve-stock.output` is a subtraction: a step's name with a dash needs brackets and quotes.

@@ -6,8 +6,20 @@ use std::sync::Arc;
 use super::error::{ExprError, ExprErrorKind, shorten};
 use super::{Expr, MAX_SOURCE, Parsed, ast, functions, refs, stack};
 
-/// Reads `source`.
-pub(super) fn parse(source: &str) -> Result<Expr, ExprError> {
+/// Reads `source`: an expression if it is CEL, and all that is wrong with it. One that has faults is never evaluated, but what it
+/// refers to can be looked at.
+pub(super) fn parse(source: &str) -> (Option<Expr>, Vec<ExprError>) {
+    match tree(source) {
+        Ok(expr) => {
+            let faults = expr.refs().faults.iter().cloned();
+            let faults = faults.map(|fault| fault.moved(expr.start)).collect();
+            (Some(expr), faults)
+        }
+        Err(fault) => (None, vec![fault]),
+    }
+}
+
+fn tree(source: &str) -> Result<Expr, ExprError> {
     let characters = source.chars().count();
     if characters > MAX_SOURCE {
         return Err(ExprError::new(
@@ -39,7 +51,7 @@ fn read(source: &str, stack: usize) -> Result<Parsed, ExprError> {
         .parser()
         .parse_with_source_info(source)
         .map_err(|errors| complaint(source, &errors.errors))?;
-    let refs = refs::collect(&root, &places)?;
+    let refs = refs::collect(&root, &places);
     ast::rewrite(&mut root);
     Ok(Parsed {
         source: source.to_owned(),

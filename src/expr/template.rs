@@ -4,9 +4,10 @@ use serde_json::Value;
 
 use super::error::{ExprError, ExprErrorKind};
 use super::scope::Scope;
-use super::{Cost, Expr, eval};
+use super::{Cost, Expr, eval, syntax};
 
 const OPEN: &str = "$[[";
+const CLOSE: &str = "]]";
 const ESCAPED: &str = "$$[[";
 
 /// A string of a manifest, read by the one rule.
@@ -18,6 +19,15 @@ pub enum Template {
     Value(Expr),
     /// Text with expressions in it: it gives text.
     Text(Vec<Part>),
+}
+
+/// A string and all that is wrong with it.
+#[derive(Clone, Debug)]
+pub struct TemplateReading {
+    /// What could be read. When there are faults it is only good for looking at the expressions in it.
+    pub template: Template,
+    /// In the order of the string, with offsets in it.
+    pub faults: Vec<ExprError>,
 }
 
 /// A piece of a text.
@@ -34,7 +44,17 @@ impl Template {
     ///
     /// The first fault, with its offset in `text`.
     pub fn parse(text: &str) -> Result<Self, ExprError> {
+        let reading = Self::read(text);
+        match reading.faults.into_iter().next() {
+            Some(fault) => Err(fault),
+            None => Ok(reading.template),
+        }
+    }
+
+    /// Reads a string with all that is wrong with it: one expression that is broken does not hide the others.
+    pub fn read(text: &str) -> TemplateReading {
         let mut parts = Vec::new();
+        let mut faults = Vec::new();
         let mut literal = String::new();
         let mut at = 0;
         while let Some(found) = text[at..].find('$') {
@@ -46,14 +66,30 @@ impl Template {
                 at = dollar + ESCAPED.len();
             } else if rest.starts_with(OPEN) {
                 let start = dollar + OPEN.len();
-                let end = closing(text, start, dollar)?;
-                let expr = Expr::parse(&text[start..end]).map_err(|error| error.moved(start))?;
-                if !literal.is_empty() {
-                    parts.push(Part::Literal(std::mem::take(&mut literal)));
+                let end = match closing(text, start, dollar) {
+                    Ok(end) => end,
+                    Err(fault) => {
+                        let place = fault.offset.unwrap_or(start).max(start);
+                        let closed = fault.kind != ExprErrorKind::Unterminated;
+                        faults.push(fault.measured(text));
+                        // The brackets do not fit; it was probably meant to end at the next `]]`.
+                        match text[place..].find(CLOSE).filter(|_| closed) {
+                            Some(end) => at = place + end + CLOSE.len(),
+                            None => at = text.len(),
+                        }
+                        continue;
+                    }
+                };
+                let (expr, wrong) = syntax::parse(&text[start..end]);
+                faults.extend(wrong.into_iter().map(|fault| fault.moved(start).measured(text)));
+                if let Some(expr) = expr {
+                    if !literal.is_empty() {
+                        parts.push(Part::Literal(std::mem::take(&mut literal)));
+                    }
+                    let start = start + expr.start;
+                    parts.push(Part::Expr(expr.starting_at(start)));
                 }
-                let start = start + expr.start;
-                parts.push(Part::Expr(expr.starting_at(start)));
-                at = end + "]]".len();
+                at = end + CLOSE.len();
             } else {
                 literal.push('$');
                 at = dollar + 1;
@@ -61,16 +97,20 @@ impl Template {
         }
         literal.push_str(&text[at..]);
         if parts.is_empty() {
-            return Ok(Self::Literal(literal));
+            return TemplateReading {
+                template: Self::Literal(literal),
+                faults,
+            };
         }
         if !literal.is_empty() {
             parts.push(Part::Literal(literal));
         }
-        Ok(match <[Part; 1]>::try_from(parts) {
+        let template = match <[Part; 1]>::try_from(parts) {
             Ok([Part::Expr(expr)]) => Self::Value(expr),
             Ok(parts) => Self::Text(parts.into()),
             Err(parts) => Self::Text(parts),
-        })
+        };
+        TemplateReading { template, faults }
     }
 
     /// Reads a string that must be exactly one `$[[ … ]]`, as in `when`.
@@ -79,7 +119,16 @@ impl Template {
     ///
     /// The first fault; [`ExprErrorKind::NotAnExpression`] when there is none, or text around it.
     pub fn parse_value(text: &str) -> Result<Expr, ExprError> {
-        match Self::parse(text)? {
+        Self::parse(text)?.into_value()
+    }
+
+    /// The expression, if the string is exactly one.
+    ///
+    /// # Errors
+    ///
+    /// [`ExprErrorKind::NotAnExpression`] when there is none, or text around it.
+    pub fn into_value(self) -> Result<Expr, ExprError> {
+        match self {
             Self::Value(expr) => Ok(expr),
             Self::Literal(_) => Err(ExprError::new(
                 ExprErrorKind::NotAnExpression,
@@ -185,8 +234,10 @@ fn closing(text: &str, start: usize, opened: usize) -> Result<usize, ExprError> 
                     b']' => b'[',
                     _ => b'{',
                 };
-                if open.pop() != Some(opening) {
-                    return Err(unopened(char::from(byte), at));
+                match open.pop() {
+                    Some(bracket) if bracket == opening => {}
+                    Some(bracket) => return Err(unclosed(char::from(bracket), char::from(byte), at)),
+                    None => return Err(unopened(char::from(byte), at)),
                 }
             }
             b'\'' | b'"' => {
@@ -229,8 +280,13 @@ fn closing(text: &str, start: usize, opened: usize) -> Result<usize, ExprError> 
     .at(opened))
 }
 
-fn is_raw(word: &[u8]) -> bool {
+pub(super) fn is_raw(word: &[u8]) -> bool {
     matches!(word, [b'r' | b'R'] | [b'b' | b'B', b'r' | b'R'])
+}
+
+fn unclosed(open: char, close: char, at: usize) -> ExprError {
+    let message = format!("an '{open}' is not closed before this '{close}'");
+    ExprError::new(ExprErrorKind::Syntax, message).at(at)
 }
 
 fn unopened(bracket: char, at: usize) -> ExprError {
@@ -238,7 +294,7 @@ fn unopened(bracket: char, at: usize) -> ExprError {
 }
 
 /// The place behind the string whose opening quote is at `start`.
-fn after_string(bytes: &[u8], start: usize, raw: bool) -> Result<usize, ExprError> {
+pub(super) fn after_string(bytes: &[u8], start: usize, raw: bool) -> Result<usize, ExprError> {
     let quote = bytes[start];
     let triple = bytes[start..].starts_with(&[quote; 3]);
     let mut at = start + if triple { 3 } else { 1 };

@@ -21,6 +21,15 @@ pub enum Tree {
     Object(BTreeMap<String, Tree>),
 }
 
+/// A document and all that is wrong with it.
+#[derive(Clone, Debug)]
+pub struct TreeReading {
+    /// What could be read. When there are faults it is only good for looking at the expressions in it.
+    pub tree: Tree,
+    /// In the document's order, each with the path of its string and an offset in that string.
+    pub faults: Vec<(String, ExprError)>,
+}
+
 impl Tree {
     /// Reads a document.
     ///
@@ -29,10 +38,19 @@ impl Tree {
     /// All faults, each with the path of its string: `container.env[0].value`, `labels['app.kubernetes.io/name']`, and empty when the
     /// document is the string.
     pub fn parse(document: &Value) -> Result<Self, Vec<(String, ExprError)>> {
+        let reading = Self::read(document);
+        match reading.faults.is_empty() {
+            true => Ok(reading.tree),
+            false => Err(reading.faults),
+        }
+    }
+
+    /// Reads a document with all that is wrong with it: one string that is broken does not hide the others.
+    pub fn read(document: &Value) -> TreeReading {
         stack::enough(STACK, || {
             let mut faults = Vec::new();
             let tree = read(document, &mut String::new(), &mut faults);
-            if faults.is_empty() { Ok(tree) } else { Err(faults) }
+            TreeReading { tree, faults }
         })
     }
 
@@ -77,14 +95,14 @@ fn key_step(path: &str, key: &str) -> String {
 
 fn read(document: &Value, path: &mut String, faults: &mut Vec<(String, ExprError)>) -> Tree {
     match document {
-        Value::String(text) => match Template::parse(text) {
-            Ok(Template::Literal(text)) => Tree::Constant(Value::String(text)),
-            Ok(template) => Tree::Template(template),
-            Err(error) => {
-                faults.push((path.clone(), error));
-                Tree::Constant(Value::Null)
+        Value::String(text) => {
+            let reading = Template::read(text);
+            faults.extend(reading.faults.into_iter().map(|fault| (path.clone(), fault)));
+            match reading.template {
+                Template::Literal(text) => Tree::Constant(Value::String(text)),
+                template => Tree::Template(template),
             }
-        },
+        }
         Value::Array(items) => {
             let items: Vec<_> = items
                 .iter()

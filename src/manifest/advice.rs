@@ -189,9 +189,10 @@ impl Advice<'_> {
             short if end - start <= 60 && !short.contains(['"', '\n']) => short,
             _ => "$[[ … ]]",
         };
+        let at = script.part(self.text, &(start..end)).unwrap_or(script.at.clone());
         self.warn(
             path,
-            script.at.clone(),
+            at,
             "the value of the expression becomes a part of the script, and can end a quote or begin a command".into(),
             format!("give it to the script by the environment: env: [{{name: VALUE, value: \"{expression}\"}}], and \"$VALUE\" in the script"),
         );

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use super::path::{Path, Segment};
 use super::schema::{field_schema, schema_at};
 use super::words::{
-    INTEGER_OR_EXPRESSION, clip, limit_words, number_words, oncillas_own, pattern_words, type_words, unquoted,
+    INTEGER_OR_EXPRESSION, NO_EXPRESSION, clip, limit_words, number_words, oncillas_own, pattern_words, type_words,
+    unquoted,
 };
 use super::{Content, Finding, Findings, Node, ScalarNode, Severity};
 use crate::api::schema::EXPRESSION;
@@ -26,6 +27,11 @@ pub struct Check<'a> {
     /// Nulls that the API server drops.
     pub dropped: Vec<Path>,
     pub findings: &'a mut Findings,
+}
+
+/// Whether a text is what a field takes.
+fn fits(schema: &Value, text: &str) -> bool {
+    jsonschema::is_valid(schema, &json!(text))
 }
 
 impl<'a> Check<'a> {
@@ -102,7 +108,10 @@ impl<'a> Check<'a> {
                     .filter_map(Value::as_str)
                     .collect();
                 let text = value.as_str().unwrap_or_default();
-                let help = near_miss(text, words.iter().copied()).map(|word| format!("did you mean {word}?"));
+                let help = match text.contains("$[[") {
+                    true => Some(NO_EXPRESSION.to_owned()),
+                    false => near_miss(text, words.iter().copied()).map(|word| format!("did you mean {word}?")),
+                };
                 let message = match words.as_slice() {
                     [one] => format!("must be {one}"),
                     words => format!("must be one of {}", words.join(", ")),
@@ -194,7 +203,8 @@ impl<'a> Check<'a> {
                 // In quotes it may still not be what the field takes.
                 let better = schema["pattern"]
                     .as_str()
-                    .and_then(|pattern| pattern_words(pattern, written).1);
+                    .and_then(|pattern| pattern_words(pattern, written).1)
+                    .filter(|_| !fits(schema, written));
                 let said = match value {
                     Value::Bool(value) if value.to_string() == written => {
                         format!("must be {wanted}, and is {found}")
@@ -222,9 +232,7 @@ impl<'a> Check<'a> {
             return None;
         };
         match (*kind, value) {
-            (_, Value::String(text)) if text.contains("$[[") => {
-                Some("an expression cannot stand in this field: write the value itself".into())
-            }
+            (_, Value::String(text)) if text.contains("$[[") => Some(NO_EXPRESSION.into()),
             (JsonType::Array, Value::String(text)) => Some(format!("write a list: [{}]", clip(text))),
             (JsonType::Boolean | JsonType::Integer | JsonType::Number, Value::String(_))
                 if scalar.is_some_and(|scalar| !scalar.plain) =>

@@ -8,6 +8,7 @@ mod check;
 mod explain;
 mod metadata;
 mod parse;
+mod part;
 mod path;
 mod resolve;
 mod schema;

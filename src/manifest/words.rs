@@ -6,6 +6,9 @@ use serde_json::Value;
 
 use crate::api::schema::{DURATION, EXPRESSION, PARAM_NAME, STEP_NAME};
 
+/// What to do about an expression in a field that takes none.
+pub const NO_EXPRESSION: &str = "an expression cannot stand in this field: write the value itself";
+
 pub const INTEGER_OR_EXPRESSION: &str = "a whole number, or exactly one expression: $[[ … ]]";
 
 /// What a string has to look like, for people, and what to do if it does not.
@@ -28,6 +31,9 @@ pub fn pattern_words(pattern: &str, text: &str) -> (String, Option<String>) {
             "must be lowercase letters, digits and `-`, beginning with a letter and ending with a letter or digit"
                 .into(),
             {
+                if text.contains("$[[") {
+                    return ("must be a name, written out".into(), Some(NO_EXPRESSION.into()));
+                }
                 let better = text.to_lowercase().replace(['_', ' ', '.'], "-");
                 let better = better.trim_matches('-');
                 let sound = !better.is_empty()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::fault::Faults;
-use crate::expr::{Expr, LIMITS, Scope, function_names};
+use crate::expr::{Expr, LIMITS, Name, Scope, function_names};
 
 /// Where an expression stands; it decides what can be read there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +70,13 @@ pub struct Found {
     pub group: usize,
 }
 
+impl Found {
+    /// Adds a fault of this expression, at the place where `name` is written.
+    fn fault(&self, name: Name<'_>, message: impl AsRef<str>, faults: &mut Faults) {
+        faults.add_in(self.place.as_str(), self.expr.place_of(name), message);
+    }
+}
+
 /// What exists.
 pub struct Names<'a> {
     /// The params, as expressions read them.
@@ -99,7 +106,7 @@ pub fn check(found: &[Found], own: Option<&str>, names: &Names<'_>, faults: &mut
         .flat_map(|found| found.expr.refs().optional_params.iter())
         .map(String::as_str)
         .collect();
-    let any_asked = found.iter().any(|found| found.expr.refs().is_used_whole("params"));
+    let any_asked = found.iter().any(|found| found.expr.refs().asks_any_param);
 
     let check = Check {
         own,
@@ -133,7 +140,7 @@ impl Check<'_> {
         for root in &refs.roots {
             if !known.contains(&root.as_str()) && !in_dashed_name.contains(root.as_str()) {
                 let message = self.unknown_root(root, found.at, faults);
-                faults.add(found.place.as_str(), message);
+                found.fault(Name::Root(root), message, faults);
             }
         }
         for root in ["run", "attempt"].iter().filter(|root| known.contains(root)) {
@@ -145,7 +152,7 @@ impl Check<'_> {
                     }
                     None => format!("there is no {root}.{field}; {root} has {}", list(known)),
                 };
-                faults.add(found.place.as_str(), message);
+                found.fault(Name::Key(root, field), message, faults);
             }
         }
     }
@@ -173,12 +180,13 @@ impl Check<'_> {
                 .near_miss(param, self.names.param_names())
                 .map(|near| format!("; did you mean params.{near}?"))
                 .unwrap_or_default();
-            faults.add(found.place.as_str(), format!("there is no param {param}{near}"));
+            let message = format!("there is no param {param}{near}");
+            found.fault(Name::Key("params", param), message, faults);
         }
     }
 
     fn steps(&self, found: &Found, read: &mut BTreeSet<String>, faults: &mut Faults) {
-        let (refs, place) = (found.expr.refs(), found.place.as_str());
+        let refs = found.expr.refs();
         if !found.at.roots().contains(&"steps") {
             return; // That the root is not there has been said.
         }
@@ -193,20 +201,25 @@ impl Check<'_> {
                 Some(meant) => format!("did you mean {}?", reference(meant)),
                 None => format!("a name with a dash is written {}", reference(name)),
             };
-            faults.add(place, format!("{written} is a subtraction; {hint}"));
+            found.fault(
+                Name::Written(written),
+                format!("{written} is a subtraction; {hint}"),
+                faults,
+            );
         }
         if refs.computed_steps && found.at == Where::Outputs {
             read.extend(steps.keys().map(|name| (*name).to_owned()));
         } else if refs.computed_steps {
-            faults.add(
-                place,
+            found.fault(
+                Name::Whole("steps"),
                 "a step is named literally, as steps.NAME or steps['NAME'], so that it is known what has to run first",
+                faults,
             );
         }
         let in_dashed_name = dashed_words(found);
         for step in &refs.steps {
             if self.own == Some(step) {
-                faults.add(place, "a step cannot read its own result");
+                found.fault(Name::Key("steps", step), "a step cannot read its own result", faults);
             } else if steps.contains_key(step.as_str()) {
                 read.insert(step.clone());
             } else if !in_dashed_name.contains(step.as_str()) {
@@ -214,7 +227,11 @@ impl Check<'_> {
                     .near_miss(step, steps.keys().copied())
                     .map(|near| format!("; did you mean {}?", reference(near)))
                     .unwrap_or_default();
-                faults.add(place, format!("there is no step {step}{near}"));
+                found.fault(
+                    Name::Key("steps", step),
+                    format!("there is no step {step}{near}"),
+                    faults,
+                );
             }
         }
         for (step, fields) in &refs.step_fields {
@@ -225,7 +242,8 @@ impl Check<'_> {
                         None => format!("what it gave is {}.output", reference(step)),
                     };
                     let has = list(&STEP_FIELDS);
-                    faults.add(place, format!("a step has no {field}, but {has}; {hint}"));
+                    let message = format!("a step has no {field}, but {has}; {hint}");
+                    found.fault(Name::Field("steps", step, field), message, faults);
                 }
             }
         }
@@ -237,7 +255,8 @@ impl Check<'_> {
                 .near_miss(function, function_names())
                 .map(|near| format!("; did you mean {near}?"))
                 .unwrap_or_default();
-            faults.add(found.place.as_str(), format!("there is no function {function}{near}"));
+            let message = format!("there is no function {function}{near}");
+            found.fault(Name::Function(function), message, faults);
         }
     }
 }
@@ -261,7 +280,7 @@ fn check_cost(found: &[Found], names: &Names<'_>, faults: &mut Faults) {
     let mut spent: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
     for found in found {
         // It has its own fault, and no cost can be known.
-        if !found.expr.refs().unknown_functions.is_empty() {
+        if !found.expr.refs().is_sound() {
             continue;
         }
         let cost = found.expr.cost(&scope);
@@ -280,11 +299,13 @@ fn check_cost(found: &[Found], names: &Names<'_>, faults: &mut Faults) {
             bound => bound.to_string(),
         };
         let unit = if what == "take" { "steps" } else { "bytes" };
-        faults.add(
-            found.place.as_str(),
+        let all = Name::Written(found.expr.source());
+        found.fault(
+            all,
             format!(
                 "too dear: with these params it may {what} {bound} {unit}, and the limit is {limit}; do it in a step"
             ),
+            faults,
         );
     }
 }

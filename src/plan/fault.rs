@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Range;
+
+use crate::expr::ExprError;
 
 /// Most faults that are told one by one; the others are counted.
 pub const MAX_FAULTS: usize = 50;
@@ -9,12 +12,15 @@ pub const MAX_FAULTS: usize = 50;
 pub const MAX_CHARS: usize = 300;
 
 /// Something that keeps a run from starting.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Where, as the API server writes it: `spec.steps[2].when`.
     pub path: String,
     /// What is wrong and what to do, in one line.
     pub message: String,
+    /// Which part of the string at `path` is wrong, in bytes; None if it is all of it or no string. It may be empty, where
+    /// something is missing.
+    pub part: Option<Range<usize>>,
 }
 
 impl fmt::Display for Fault {
@@ -26,19 +32,31 @@ impl fmt::Display for Fault {
 /// Gathers faults.
 #[derive(Debug, Default)]
 pub struct Faults {
-    seen: BTreeSet<Fault>,
+    seen: BTreeSet<(String, String)>,
     told: Vec<Fault>,
 }
 
 impl Faults {
+    /// What is wrong with the whole of what stands at `path`.
     pub fn add(&mut self, path: impl Into<String>, message: impl AsRef<str>) {
-        let fault = Fault {
-            path: shorten(&path.into()),
-            message: shorten(message.as_ref()),
-        };
+        self.push(path.into(), message.as_ref(), None);
+    }
+
+    /// What is wrong with the bytes `part` of the string at `path`.
+    pub fn add_in(&mut self, path: impl Into<String>, part: Range<usize>, message: impl AsRef<str>) {
+        self.push(path.into(), message.as_ref(), Some(part));
+    }
+
+    /// What is wrong with an expression in the string at `path`.
+    pub fn add_error(&mut self, path: impl Into<String>, error: &ExprError) {
+        self.push(path.into(), &error.message, error.part());
+    }
+
+    fn push(&mut self, path: String, message: &str, part: Option<Range<usize>>) {
+        let (path, message) = (shorten(&path), shorten(message));
         // What defaults have wrong is found again in every step.
-        if self.seen.insert(fault.clone()) && !self.is_full() {
-            self.told.push(fault);
+        if self.seen.insert((path.clone(), message.clone())) && !self.is_full() {
+            self.told.push(Fault { path, message, part });
         }
     }
 
@@ -70,7 +88,11 @@ impl Faults {
         if more > 0 {
             self.told.push(Fault {
                 path: "spec".into(),
-                message: format!("and {more} more faults"),
+                message: match more {
+                    1 => "and 1 more fault".into(),
+                    more => format!("and {more} more faults"),
+                },
+                part: None,
             });
         }
         Err(self.told)
@@ -99,22 +121,18 @@ pub fn near_miss<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Op
     if name.len() > MAX_COMPARED {
         return None;
     }
-    // A third of the letters may be wrong: more would suggest names that have nothing to do with it.
-    let bound = (name.chars().count() / 3).max(1);
+    // A third of the letters may be wrong: more would suggest names that have nothing to do with it. A name of one or two letters is
+    // as near to any other as to the right one.
+    let letters = name.chars().count();
     names
         .into_iter()
-        .filter(|candidate| *candidate != name && candidate.len() <= MAX_COMPARED)
+        .filter(|candidate| *candidate != name && candidate.len() <= MAX_COMPARED && !candidate.is_empty())
         .map(|candidate| {
-            // Dashes and underscores are what people mix up most.
+            // Dashes and underscores are what people mix up most, and capitals next.
             let plain = |text: &str| text.replace(['-', '_'], "").to_lowercase();
-            let distance = if plain(name) == plain(candidate) {
-                0
-            } else {
-                strsim::osa_distance(name, candidate)
-            };
-            (distance, candidate)
+            (strsim::osa_distance(&plain(name), &plain(candidate)), candidate)
         })
-        .filter(|(distance, _)| *distance <= bound)
+        .filter(|(distance, candidate)| *distance <= letters.min(candidate.chars().count()) / 3)
         .min()
         .map(|(_, candidate)| candidate)
 }
@@ -170,6 +188,17 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(near_miss(name, names), near, "{name}");
+        }
+        for (name, names, near) in [
+            // A letter is no slip of the hand for another, nor for none.
+            ("x", vec!["", "y", "ab", "xy"], None),
+            ("A", vec!["a"], Some("a")),
+            ("ab", vec!["cd", "a", "abc", "ac"], None),
+            ("abc", vec!["ab"], None),
+            ("env", vec!["enb"], Some("enb")),
+            ("a-b", vec!["ab"], Some("ab")),
+        ] {
+            assert_eq!(near_miss(name, names.iter().copied()), near, "{name}");
         }
     }
 }

@@ -6,6 +6,7 @@ use super::expressions::{Found, Where};
 use super::fault::Faults;
 use super::read::{Object, kind};
 use super::{BackoffPlan, DurationPlan, IntPlan, duration};
+use crate::api::schema::ATTEMPTS_MAX;
 use crate::api::spec::{OutputFormat, OutputFrom};
 use crate::expr::{Expr, Template};
 
@@ -15,7 +16,7 @@ const DEFAULT_FACTOR: i64 = 2;
 const DEFAULT_MAX_MS: i64 = 300_000;
 const DEFAULT_JITTER_PERCENT: i64 = 10;
 /// Larger factors reach any `max` at once.
-const MAX_FACTOR: i64 = 1_000;
+const MAX_FACTOR: i64 = 100;
 
 /// The kubelet keeps this many bytes of all termination messages of a pod together, shared out evenly, and of one at most
 /// `MESSAGE_BYTES`. A message of exactly its limit cannot be told from one that was cut.
@@ -27,18 +28,24 @@ pub fn output_limit(containers: usize) -> usize {
     MESSAGE_BYTES.min(POD_MESSAGE_BYTES / containers.max(1)) - 1
 }
 
-/// Reads what is one expression, and remembers it.
+/// Reads what is one expression, and remembers it. Of a text that is none, the expressions in it are remembered all the same, for
+/// what else is wrong with them.
 pub fn expression(text: &str, place: String, found: &mut Vec<Found>, faults: &mut Faults) -> Option<Expr> {
-    match Template::parse_value(text) {
-        Ok(expr) => {
-            found.push(Found {
-                place,
-                at: Where::Step,
-                expr: expr.clone(),
-                group: found.len(),
-            });
-            Some(expr)
-        }
+    let reading = Template::read(text);
+    for fault in &reading.faults {
+        faults.add_error(place.as_str(), fault);
+    }
+    let sound = reading.faults.is_empty();
+    let group = found.len();
+    found.extend(reading.template.exprs().map(|expr| Found {
+        place: place.clone(),
+        at: Where::Step,
+        expr: expr.clone(),
+        group,
+    }));
+    match reading.template.into_value() {
+        Ok(expr) => sound.then_some(expr),
+        Err(_) if !sound => None,
         Err(error) => {
             faults.add(place, error.message);
             None
@@ -90,11 +97,11 @@ fn integer(
                 Value::Number(number) => number.to_string(),
                 other => kind(other).to_owned(),
             };
-            let message = match *bounds.end() {
-                i64::MAX => format!("must be an integer of at least {}, and is {shown}", bounds.start()),
-                end => format!("must be an integer from {} to {end}, and is {shown}", bounds.start()),
-            };
-            faults.add(object.at(field), message);
+            let (least, most) = (bounds.start(), bounds.end());
+            faults.add(
+                object.at(field),
+                format!("must be an integer from {least} to {most}, and is {shown}"),
+            );
             None
         }
     }
@@ -120,7 +127,7 @@ pub fn retry(retry: Option<Object<'_>>, found: &mut Vec<Found>, faults: &mut Fau
             }
         }
         _ => {
-            if let Some(number) = integer(&retry, "maxAttempts", 1..=i64::MAX, faults) {
+            if let Some(number) = integer(&retry, "maxAttempts", 1..=ATTEMPTS_MAX, faults) {
                 attempts = IntPlan::Fixed(number);
             }
         }

@@ -27,26 +27,21 @@ pub fn read(spec: &Object<'_>, faults: &mut Faults) -> BTreeMap<String, Value> {
             Value::Null => continue,
             value => normal(value),
         };
-        match Tree::parse(&normal) {
-            Ok(Tree::Constant(value)) => {
-                params.insert(name.clone(), value);
-            }
-            Ok(tree) => {
-                for (path, _) in tree.exprs_with_paths() {
-                    faults.add(
-                        inside(&place, &path),
-                        "a run's params are values and hold no expressions; a literal $[[ is written $$[[",
-                    );
-                }
-                params.insert(name.clone(), normal);
-            }
-            Err(errors) => {
-                for (path, error) in errors {
-                    faults.add(inside(&place, &path), error.message);
-                }
-                params.insert(name.clone(), normal);
-            }
+        let reading = Tree::read(&normal);
+        // Whatever is wrong with an expression here, that it is one is what matters.
+        let broken = reading.faults.iter().map(|(path, _)| path.clone());
+        let sound = reading.tree.exprs_with_paths().into_iter().map(|(path, _)| path);
+        for path in broken.chain(sound) {
+            faults.add(
+                inside(&place, &path),
+                "a run's params are values and hold no expressions; a literal $[[ is written $$[[",
+            );
         }
+        let value = match reading.tree {
+            Tree::Constant(value) if reading.faults.is_empty() => value,
+            _ => normal,
+        };
+        params.insert(name.clone(), value);
     }
     params
 }

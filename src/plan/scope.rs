@@ -9,6 +9,7 @@ use super::backoff::Backoff;
 use super::place::{inside, item, member};
 use super::validate::run_value;
 use super::{DurationPlan, IntPlan, Plan, StepPlan, duration};
+use crate::api::schema::ATTEMPTS_MAX;
 use crate::api::status::{OutputType, Record};
 use crate::api::time::Time;
 use crate::api::words::StepPhase;
@@ -125,7 +126,7 @@ impl StepPlan {
         limit(self.start_timeout.as_ref(), scope)
     }
 
-    /// Most attempts that count; at least 1.
+    /// Most attempts that count: from 1 to [`ATTEMPTS_MAX`].
     pub fn max_attempts(&self, scope: &Scope) -> Result<i64, ExprError> {
         let expr = match &self.max_attempts {
             IntPlan::Fixed(number) => return Ok(*number),
@@ -133,9 +134,9 @@ impl StepPlan {
         };
         let value = expr.eval(scope)?;
         match value.as_i64() {
-            Some(number) if number >= 1 => Ok(number),
+            Some(number) if (1..=ATTEMPTS_MAX).contains(&number) => Ok(number),
             _ => Err(bad_result(format!(
-                "must give an integer of at least 1, and gives {}",
+                "must give an integer from 1 to {ATTEMPTS_MAX}, and gives {}",
                 shown(&value)
             ))),
         }
@@ -214,15 +215,14 @@ pub(super) fn text_of<'a>(value: Value, source: impl FnOnce() -> Option<&'a str>
         Value::Number(_) | Value::Bool(_) => Ok(value.to_string()),
         other => {
             let source = source().filter(|source| source.len() <= 60);
-            Err(ExprError {
-                kind: ExprErrorKind::NotText,
-                message: format!(
+            Err(ExprError::new(
+                ExprErrorKind::NotText,
+                format!(
                     "gives {}, which is no text; write $[[ toJson({}) ]] for it as JSON",
                     super::read::kind(&other),
                     source.unwrap_or("…"),
                 ),
-                offset: None,
-            })
+            ))
         }
     }
 }
@@ -251,11 +251,7 @@ fn millis(plan: &DurationPlan, what: &str, scope: &Scope) -> Result<i64, ExprErr
 }
 
 fn bad_result(message: String) -> ExprError {
-    ExprError {
-        kind: ExprErrorKind::BadResult,
-        message,
-        offset: None,
-    }
+    ExprError::new(ExprErrorKind::BadResult, message)
 }
 
 /// A value for messages: itself if it is short, else what it is.

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::expressions::{Found, Where};
 use super::fault::Faults;
 use super::place::{item, member};
-use crate::expr::{Expr, Template, Tree};
+use crate::expr::Tree;
 
 /// Reads the templates of a document and remembers their expressions, each with the place that `place_of` makes of its path. Where one
 /// string is wrong, the others are looked at all the same, but there is no tree.
@@ -17,54 +17,21 @@ pub(super) fn tree(
     faults: &mut Faults,
 ) -> Option<Tree> {
     let group = found.len();
-    let mut remember = |path: &str, expr: &Expr| {
+    let reading = Tree::read(value);
+    for (path, expr) in reading.tree.exprs_with_paths() {
         found.push(Found {
-            place: place_of(path),
+            place: place_of(&path),
             at,
             expr: expr.clone(),
             group,
         });
-    };
-    match Tree::parse(value) {
-        Ok(tree) => {
-            for (path, expr) in tree.exprs_with_paths() {
-                remember(&path, expr);
-            }
-            Some(tree)
-        }
-        Err(errors) => {
-            for (path, error) in errors {
-                faults.add(place_of(&path), error.message);
-            }
-            sound_templates(value, "", &mut |path, template| {
-                template.exprs().for_each(|expr| remember(path, expr));
-            });
-            None
-        }
     }
+    for (path, error) in &reading.faults {
+        faults.add_error(place_of(path), error);
+    }
+    reading.faults.is_empty().then_some(reading.tree)
 }
 
-/// The strings of a document that can be read as templates, with their paths.
-fn sound_templates(value: &Value, path: &str, tell: &mut dyn FnMut(&str, &Template)) {
-    match value {
-        Value::String(text) => {
-            if let Ok(template) = Template::parse(text) {
-                tell(path, &template);
-            }
-        }
-        Value::Array(items) => {
-            for (i, value) in items.iter().enumerate() {
-                sound_templates(value, &item(path, i), tell);
-            }
-        }
-        Value::Object(members) => {
-            for (key, value) in members {
-                sound_templates(value, &member(path, key), tell);
-            }
-        }
-        _ => {}
-    }
-}
 /// Finds keys with expressions: nothing is ever read in a key.
 pub(super) fn keys_are_plain(value: &Value, place: &str, faults: &mut Faults) {
     match value {

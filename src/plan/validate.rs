@@ -18,7 +18,7 @@ use super::steps::{Defaults, Draft, draft};
 use super::templates::{keys_are_plain, tree};
 use super::{Plan, RunInfo, StepPlan, graph, params};
 use crate::api::spec::OnStepFailure;
-use crate::expr::{Scope, Template, Tree};
+use crate::expr::{Scope, Template, TemplateReading, Tree};
 
 /// Most steps of a run, as in the schema.
 const MAX_STEPS: usize = 1_000;
@@ -144,14 +144,14 @@ fn idempotency_key(run: &RunInfo, spec: &Object<'_>, params: &Arc<Value>, faults
     idempotency.only(&["key"], faults);
     let text = idempotency.text("key", faults)?;
     let place = idempotency.at("key");
-    let template = match Template::parse(text) {
-        Ok(template) => template,
-        Err(error) => {
-            faults.add(place, error.message);
-            return None;
-        }
-    };
     let before = faults.count();
+    let TemplateReading {
+        template,
+        faults: wrong,
+    } = Template::read(text);
+    for error in &wrong {
+        faults.add_error(place.as_str(), error);
+    }
     let found: Vec<Found> = template
         .exprs()
         .map(|expr| Found {
@@ -176,9 +176,15 @@ fn idempotency_key(run: &RunInfo, spec: &Object<'_>, params: &Arc<Value>, faults
         .render(&scope)
         .and_then(|value| text_of(value, || template.exprs().next().map(|expr| expr.source())));
     let fault = match key {
-        Ok(key) if key.is_empty() => "gives no text: an empty key would make all runs one".to_owned(),
+        Ok(key) if key.is_empty() => {
+            "is empty, and all runs with an empty key would be one piece of work; leave it out, or give it a text"
+                .to_owned()
+        }
         Ok(key) if key.len() > MAX_KEY => {
-            format!("gives {} bytes, and the limit is {MAX_KEY}", key.len())
+            format!(
+                "has {} bytes, and the limit is {MAX_KEY}; use a digest or the number of what it is about",
+                key.len()
+            )
         }
         Ok(key) => return Some(key),
         Err(error) => error.message,

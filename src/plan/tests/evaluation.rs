@@ -161,7 +161,14 @@ fn limits_are_evaluated_when_they_are_needed() {
     );
     assert_eq!(
         message(step.max_attempts(&scope).map(drop)),
-        "must give an integer of at least 1, and gives 0"
+        "must give an integer from 1 to 10000, and gives 0"
+    );
+    let plan = one(json!({"retry": {"maxAttempts": "$[[ 10000 + params.zero ]]"}}));
+    assert_eq!(plan.steps[1].max_attempts(&scope_of(&plan)), Ok(10_000));
+    let plan = one(json!({"retry": {"maxAttempts": "$[[ 10001 + params.zero ]]"}}));
+    assert_eq!(
+        message(plan.steps[1].max_attempts(&scope_of(&plan)).map(drop)),
+        "must give an integer from 1 to 10000, and gives 10001"
     );
     assert_eq!(
         message(step.backoff(&scope).map(drop)),

@@ -104,12 +104,29 @@ fn what_is_asked_for_first_need_not_exist() {
         ("'region' in params", "params.region"),
         ("true", "params.?region.orValue('eu')"),
         ("true", "has(params.region) ? params.region : 'eu'"),
+        ("[1].all(i, ['region'][0] in params)", "params.region"),
+        ("params.exists(name, name == 'region')", "params.region"),
     ] {
         let spec = steps(vec![step(
             "a",
             json!({"when": format!("$[[ {when} ]]"), "container": {"args": [format!("$[[ {arg} ]]")]}}),
         )]);
         assert_eq!(faults(spec), [""; 0], "{when} {arg}");
+    }
+}
+
+#[test]
+fn to_use_all_params_is_not_to_ask_for_one() {
+    for whole in ["toJson(params)", "params['or' + 'der']", "string(size(params))"] {
+        let spec = json!({
+            "params": {"order": "1"},
+            "steps": [step("a", json!({"container": {"args": [format!("$[[ {whole} ]]"), "$[[ params.ordr ]]"]}}))],
+        });
+        assert_eq!(
+            faults(spec),
+            ["spec.steps[0].container.args[1]: there is no param ordr; did you mean params.order?"],
+            "{whole}"
+        );
     }
 }
 
@@ -253,23 +270,84 @@ fn what_is_no_expression_is_a_fault_where_it_stands() {
 #[test]
 fn one_broken_expression_hides_no_other_fault() {
     let spec = json!({
+        "params": {"order": "1"},
+        "idempotency": {"key": "$[[ 1 + ]]-$[[ params.ordr ]]-$[[ frobnicate(1) ]]"},
         "outputs": {"a": ["$[[ 1 + ]]", "$[[ steps.nope.output ]]"]},
         "steps": [
-            step("a", json!({"container": {"args": ["$[[ 1 + ]]", "$[[ params.nope ]]", "$[[ steps.b.output ]]"]}})),
+            step("a", json!({
+                "when": "$[[ nope ]] $[[ ( ]]",
+                "container": {"args": [
+                    "$[[ 1 + ]]", "$[[ params.nope ]]", "$[[ steps.b.output ]]",
+                    "$[[ 1 + ]] $[[ params.ordr ]] $[[ f(x) ]]",
+                    "$[[ (] ]] $[[ params.other ]]",
+                    "$[[ size(1, 2) + steps.nope.output.matches('(') + toJson() ]]",
+                ]},
+            })),
             step("b", json!({"needs": ["a"]})),
         ],
     });
-    let faults = faults(spec);
-    let (broken, others): (Vec<_>, Vec<_>) = faults.iter().partition(|fault| fault.contains("ends too early"));
-    assert_eq!(broken.len(), 2, "{faults:?}");
     assert_eq!(
-        others,
+        faults(spec),
         [
+            "spec.idempotency.key: the expression ends too early",
+            "spec.idempotency.key: there is no param ordr; did you mean params.order?",
+            "spec.idempotency.key: there is no function frobnicate",
+            "spec.steps[0].when: an '(' is not closed before this ']'",
+            "spec.steps[0].container.args[0]: the expression ends too early",
+            "spec.steps[0].container.args[3]: the expression ends too early",
+            "spec.steps[0].container.args[4]: an '(' is not closed before this ']'",
+            "spec.steps[0].container.args[5]: size is called as size(value) or value.size()",
+            "spec.steps[0].container.args[5]: the pattern is not valid: unclosed group",
+            "spec.steps[0].container.args[5]: toJson is called as toJson(value)",
+            "spec.steps[0].when: there is no nope here; when, a time limit or retry can read params, steps and run",
             "spec.steps[0].container.args[1]: there is no param nope",
+            "spec.steps[0].container.args[3]: there is no param ordr; did you mean params.order?",
+            "spec.steps[0].container.args[3]: there is no x here; container and podTemplate can read params, steps, run and attempt",
+            "spec.steps[0].container.args[3]: there is no function f",
+            "spec.steps[0].container.args[4]: there is no param other",
+            "spec.steps[0].container.args[5]: there is no step nope",
+            "spec.outputs.a[0]: the expression ends too early",
             "spec.outputs.a[1]: there is no step nope",
             "spec.steps[0]: steps that need each other can never start: a -> b -> a",
         ]
     );
+}
+
+/// A fault says which part of its string it is about.
+#[test]
+fn a_fault_has_its_part_of_the_string() {
+    for (arg, part) in [
+        ("é $[[ params.ordr ]]", "params.ordr"),
+        (
+            "$[[ 1 ]] $[[ 2 + steps['reserve_stock'].output ]]",
+            "steps['reserve_stock']",
+        ),
+        ("$[[ steps.charge.outptu ]]", "steps.charge.outptu"),
+        ("$[[ steps.reserve-stock.output ]]", "steps.reserve-stock"),
+        ("$[[ steps.audit.output ]]", "steps.audit"),
+        ("$[[ steps.charge == steps[params.order] ]]", "steps"),
+        ("$[[ run.nmae ]]", "run.nmae"),
+        ("$[[ 'nope' + nope ]]", "nope"),
+        ("$[[ tojsn(params) ]]", "tojsn"),
+        ("$[[ 'x'.foo() ]]", "foo"),
+        ("$[[ 1 + ]]", ""),
+        ("$[[ params..order ]]", "."),
+        ("$[[ 1 2 ]]", "2"),
+        ("a $[[ 1", "$[["),
+        ("$[[ 'x ]]", "'"),
+        ("$[[ 1 + (2] ]]", "]"),
+        ("$[[ 'a'.matches('(') ]]", "matches"),
+    ] {
+        let faults = build(&run(), &self::arg(arg)).unwrap_err();
+        let parts: Vec<_> = faults.iter().map(|fault| &arg[fault.part.clone().unwrap()]).collect();
+        assert_eq!(parts, [part], "{arg}: {faults:?}");
+    }
+    let bomb = format!("$[[ ['x']{} ]]", ".map(a, a + a)".repeat(30));
+    let faults = build(&run(), &arg(&bomb)).unwrap_err();
+    assert_eq!(&bomb[faults[0].part.clone().unwrap()], &bomb[4..bomb.len() - 3]);
+    // What is wrong with all of a value has no part.
+    let faults = build(&run(), &steps(vec![step("a", json!({"timeout": "x"}))])).unwrap_err();
+    assert_eq!(faults[0].part, None);
 }
 
 #[test]

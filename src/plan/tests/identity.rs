@@ -18,17 +18,18 @@ fn the_key_is_evaluated_over_params_and_run() {
     ] {
         assert_eq!(plan(with(key)).idempotency_key.as_deref(), Some(value), "{key}");
     }
+    let empty = "is empty, and all runs with an empty key would be one piece of work; leave it out, or give it a text";
     for (key, fault) in [
-        (
-            "$[[ params.empty ]]",
-            "gives no text: an empty key would make all runs one",
-        ),
-        ("", "gives no text: an empty key would make all runs one"),
+        ("$[[ params.empty ]]", empty),
+        ("", empty),
         (
             "$[[ params.list ]]",
             "gives a list, which is no text; write $[[ toJson(params.list) ]] for it as JSON",
         ),
-        (&"x".repeat(257), "gives 257 bytes, and the limit is 256"),
+        (
+            &"x".repeat(257),
+            "has 257 bytes, and the limit is 256; use a digest or the number of what it is about",
+        ),
     ] {
         assert_eq!(faults(with(key)), [format!("spec.idempotency.key: {fault}")], "{key}");
     }

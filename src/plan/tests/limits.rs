@@ -68,7 +68,7 @@ fn a_fault_in_the_defaults_is_told_once_and_there() {
         faults(spec),
         [
             "spec.defaults.timeout: is no duration; write one to four numbers with h, m, s or ms, such as 90s or 1h30m, or one $[[ … ]]",
-            "spec.defaults.retry.maxAttempts: must be an integer of at least 1, and is 0",
+            "spec.defaults.retry.maxAttempts: must be an integer from 1 to 10000, and is 0",
             "spec.defaults.podTemplate.spec.nodeName: is not supported: it would pass the scheduler by; use nodeSelector or affinity",
             "spec.defaults.container.env[0].name: names that begin with ONCILLA_ are Oncilla's",
             "spec.defaults.container.args[0]: there is no param x",
@@ -119,8 +119,8 @@ fn limits_make_sense() {
         (
             json!({"retry": {"maxAttempts": -1, "backoff": {"factor": 0, "jitterPercent": 101, "max": "long"}}}),
             vec![
-                "retry.maxAttempts: must be an integer of at least 1, and is -1".into(),
-                "retry.backoff.factor: must be an integer from 1 to 1000, and is 0".into(),
+                "retry.maxAttempts: must be an integer from 1 to 10000, and is -1".into(),
+                "retry.backoff.factor: must be an integer from 1 to 100, and is 0".into(),
                 format!("retry.backoff.max: {duration}"),
                 "retry.backoff.jitterPercent: must be an integer from 0 to 100, and is 101".into(),
             ],
@@ -128,8 +128,8 @@ fn limits_make_sense() {
         (
             json!({"retry": {"maxAttempts": 1.5, "backoff": {"factor": "2"}}}),
             vec![
-                "retry.maxAttempts: must be an integer of at least 1, and is 1.5".into(),
-                "retry.backoff.factor: must be an integer from 1 to 1000, and is text".into(),
+                "retry.maxAttempts: must be an integer from 1 to 10000, and is 1.5".into(),
+                "retry.backoff.factor: must be an integer from 1 to 100, and is text".into(),
             ],
         ),
         (
