@@ -52,8 +52,7 @@ async fn a_cancelled_container_is_told_to_stop_and_what_it_says_then_is_no_succe
     for step in ["polite", "deaf"] {
         let pod = rig.running_pod(&namespace, "cancel", step).await;
         let ready = "until [ -e /tmp/ready ]; do sleep 0.1; done";
-        rig.kubectl(&["-n", &namespace.name, "exec", &pod, "--", "sh", "-c", ready])
-            .await;
+        rig.exec(&namespace, &pod, ready).await;
     }
     namespace
         .patch_run("cancel", json!({"spec": {"control": {"cancel": "Graceful"}}}))
@@ -103,7 +102,7 @@ async fn a_deleted_run_leaves_nothing() {
     namespace
         .stands("deletion", "waits", StepPhase::Pending, ImagePullFailing)
         .await;
-    rig.kubectl(&["-n", &namespace.name, "delete", "wfr", "deletion"]).await;
+    rig.kubectl_in(&namespace, "delete wfr deletion").await;
     empty(&namespace).await;
 
     // The same in the foreground: the run stays until everything of it is gone.
@@ -115,15 +114,8 @@ async fn a_deleted_run_leaves_nothing() {
     namespace
         .stands("foreground", "runs", StepPhase::Running, Started)
         .await;
-    rig.kubectl(&[
-        "-n",
-        &namespace.name,
-        "delete",
-        "wfr",
-        "foreground",
-        "--cascade=foreground",
-    ])
-    .await;
+    rig.kubectl_in(&namespace, "delete wfr foreground --cascade=foreground")
+        .await;
     empty(&namespace).await;
     let runs = namespace
         .api::<WorkflowRun>()

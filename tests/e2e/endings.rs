@@ -105,21 +105,25 @@ async fn an_output_is_whole_or_an_error_and_a_step_with_a_bad_one_is_not_run_aga
 async fn a_pod_deleted_before_it_answers_is_tried_again_with_the_same_key() {
     let rig = Rig::ready().await;
     let namespace = rig.namespace("accident").await;
-    // The ledger is on the node and outlives the pod, as a database would. The last step takes it away.
+    // The ledgers are on the node and outlive the pod, as a database would. The last step takes this one away.
     let ledger = json!({
-        "container": {"volumeMounts": [{"name": "ledger", "mountPath": "/ledger"}]},
+        "container": {
+            "env": [{"name": "LEDGER", "value": format!("/ledgers/{}", namespace.name)}],
+            "volumeMounts": [{"name": "ledgers", "mountPath": "/ledgers"}],
+        },
         "podTemplate": {"spec": {"volumes": [{
-            "name": "ledger",
-            "hostPath": {"path": format!("/tmp/oncilla-e2e/{}", namespace.name), "type": "DirectoryOrCreate"},
+            "name": "ledgers",
+            "hostPath": {"path": "/tmp/oncilla-e2e", "type": "DirectoryOrCreate"},
         }]}},
     });
     let charge = "
         key=$ONCILLA_IDEMPOTENCY_KEY
-        echo \"$ONCILLA_ATTEMPT $key $ONCILLA_FENCE\" >> /ledger/attempts
-        if [ -e /ledger/$key ]; then echo 'found it' > /ledger/outcome; else touch /ledger/$key; fi
+        mkdir -p $LEDGER
+        echo \"$ONCILLA_ATTEMPT $key $ONCILLA_FENCE\" >> $LEDGER/attempts
+        if [ -e $LEDGER/$key ]; then echo 'found it' > $LEDGER/outcome; else touch $LEDGER/$key; fi
         [ $ONCILLA_ATTEMPT -gt 1 ] || sleep 600
-        { ls /ledger | grep -c -- '-.*-'; cat /ledger/outcome /ledger/attempts; } > $ONCILLA_OUTPUT";
-    let clean = script("clean", "rm -r /ledger/*", json!({"needs": ["charge"]}));
+        { ls $LEDGER | grep -c -- '-.*-'; cat $LEDGER/outcome $LEDGER/attempts; } > $ONCILLA_OUTPUT";
+    let clean = script("clean", "rm -r $LEDGER", json!({"needs": ["charge"]}));
     // A deleted pod is no failure of the step's own, so the one attempt that it has is still to come.
     let charge = script(
         "charge",
@@ -130,27 +134,12 @@ async fn a_pod_deleted_before_it_answers_is_tried_again_with_the_same_key() {
         .create_run("accident", spec(vec![charge, clean], json!({"defaults": ledger})))
         .await;
     let pod = rig.running_pod(&namespace, "accident", "charge").await;
-    let seen = [
-        "-n",
-        &namespace.name,
-        "exec",
-        &pod,
-        "--",
-        "sh",
-        "-c",
-        "until [ -s /ledger/attempts ]; do sleep 0.1; done",
-    ];
-    rig.kubectl(&seen).await;
-    rig.kubectl(&[
-        "-n",
-        &namespace.name,
-        "delete",
-        "pod",
-        &pod,
-        "--grace-period=0",
-        "--force",
-        "--wait=false",
-    ])
+    rig.exec(&namespace, &pod, "until [ -s $LEDGER/attempts ]; do sleep 0.1; done")
+        .await;
+    rig.kubectl_in(
+        &namespace,
+        &format!("delete pod {pod} --grace-period=0 --force --wait=false"),
+    )
     .await;
 
     let status = namespace.ends("accident", RunPhase::Succeeded).await;

@@ -191,17 +191,9 @@ async fn pod() {
     let status = namespace.ends("pod", RunPhase::Succeeded).await;
     assert_eq!(json!(status.outputs), json!({"greeting": "written for fetch of pod"}));
     assert_eq!(executions(&namespace, "pod").await, attempts(&["fetch"]));
-    let pods = [
-        "-n",
-        &namespace.name,
-        "get",
-        "pods",
-        "-l",
-        "team=shop,oncilla.dev/step=fetch",
-        "-o",
-    ];
-    let limits = "jsonpath={.items[*].spec.containers[*].resources.limits.cpu}";
-    assert_eq!(rig.kubectl(&[&pods[..], &[limits]].concat()).await, "1");
+    let limits =
+        "get pods -l team=shop,oncilla.dev/step=fetch -o jsonpath={.items[*].spec.containers[*].resources.limits.cpu}";
+    assert_eq!(rig.kubectl_in(&namespace, limits).await, "1");
     rig.finish(namespace).await;
 }
 
@@ -216,23 +208,17 @@ async fn control() {
     assert_eq!(status.progress.as_deref(), Some("0/3"));
     assert_eq!(jobs(&namespace, "control").await, []);
 
-    let patch = |text| {
-        [
-            "-n",
-            &namespace.name,
-            "patch",
-            "wfr",
-            "control",
-            "--type=merge",
-            "-p",
-            text,
-        ]
-    };
-    rig.kubectl(&patch(r#"{"spec": {"control": {"suspend": false}}}"#))
-        .await;
+    rig.kubectl_in(
+        &namespace,
+        r#"patch wfr control --type=merge -p {"spec":{"control":{"suspend":false}}}"#,
+    )
+    .await;
     namespace.stands("control", "long", StepPhase::Running, Started).await;
-    rig.kubectl(&patch(r#"{"spec": {"control": {"cancel": "Graceful"}}}"#))
-        .await;
+    rig.kubectl_in(
+        &namespace,
+        r#"patch wfr control --type=merge -p {"spec":{"control":{"cancel":"Graceful"}}}"#,
+    )
+    .await;
 
     let status = namespace.ends("control", RunPhase::Cancelled).await;
     reasons(
@@ -255,8 +241,7 @@ async fn idempotency() {
         let status = namespace.ends("idempotency", RunPhase::Succeeded).await;
         assert_eq!(status.idempotency.as_ref().unwrap().key, "payment-1042");
         runs.push(status.outputs.unwrap());
-        rig.kubectl(&["-n", &namespace.name, "delete", "wfr", "idempotency"])
-            .await;
+        rig.kubectl_in(&namespace, "delete wfr idempotency").await;
     }
     assert_eq!(runs[0]["key"], runs[1]["key"]);
     assert!(runs[0]["fence"].as_i64() < runs[1]["fence"].as_i64(), "{runs:?}");

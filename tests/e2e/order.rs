@@ -72,15 +72,10 @@ async fn an_order_is_charged_reserved_and_receipted_once() {
     let namespace = rig.restricted_namespace("order").await;
     let database = Database::start().await;
     let access = database.script(&["env"]).await;
-    let secret = [
-        "-n",
-        &namespace.name,
-        "create",
-        "secret",
-        "generic",
-        "shop-db",
-        "--from-env-file=/dev/stdin",
-    ];
+    let secret = format!(
+        "-n {} create secret generic shop-db --from-env-file=/dev/stdin",
+        namespace.name
+    );
     rig.kubectl_reads(&secret, &access).await;
     rig.apply_example(&namespace, "order").await;
 

@@ -9,18 +9,8 @@ use crate::support::runs::record;
 
 /// Deletes the controller's pod as a lost node would: without a word. Its Deployment makes another.
 async fn kill_controller(rig: &Rig) {
-    let pod = [
-        "-n",
-        SYSTEM,
-        "delete",
-        "pod",
-        "-l",
-        CONTROLLER,
-        "--grace-period=0",
-        "--force",
-        "--wait=false",
-    ];
-    rig.kubectl(&pod).await;
+    let delete = format!("-n {SYSTEM} delete pod -l {CONTROLLER} --grace-period=0 --force --wait=false");
+    rig.kubectl(&delete).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

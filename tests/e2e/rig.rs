@@ -68,7 +68,7 @@ impl Rig {
         let system = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM, "labels": {
             "pod-security.kubernetes.io/enforce": "restricted",
         }}});
-        self.kubectl_reads(&["apply", "-f", "-"], &system.to_string()).await;
+        self.kubectl_reads("apply -f -", &system.to_string()).await;
         // The tag is the same for every build, so this makes sure that the pod is of the image that was loaded last.
         let build = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
         let helm = std::env::var("ONCILLA_E2E_HELM").unwrap_or_else(|_| "helm".into());
@@ -92,16 +92,9 @@ impl Rig {
         self.run(&helm, &[&arguments[..], &values[..]].concat(), "")
             .await
             .unwrap_or_else(|error| panic!("{error}"));
-        let rollout = [
-            "-n",
-            SYSTEM,
-            "rollout",
-            "status",
-            "deployment/oncilla",
-            "--timeout=120s",
-        ];
-        if let Err(error) = self.run(&program(), &rollout, "").await {
-            let pods = self.kubectl(&["-n", SYSTEM, "describe", "pods"]).await;
+        let rollout = format!("-n {SYSTEM} rollout status deployment/oncilla --timeout=120s");
+        if let Err(error) = self.try_kubectl(&rollout, "").await {
+            let pods = self.kubectl(&format!("-n {SYSTEM} describe pods")).await;
             panic!("the controller does not become ready: {error}\n{pods}");
         }
     }
@@ -115,7 +108,8 @@ impl Rig {
     pub async fn restricted_namespace(&self, purpose: &str) -> Namespace {
         let namespace = self.namespace(purpose).await;
         let label = "pod-security.kubernetes.io/enforce=restricted";
-        self.kubectl(&["label", "namespace", &namespace.name, label]).await;
+        self.kubectl(&format!("label namespace {} {label}", namespace.name))
+            .await;
         namespace
     }
 
@@ -147,26 +141,43 @@ impl Rig {
         deleted.unwrap_or_else(|error| panic!("namespace {}: {error}", namespace.name));
     }
 
-    /// What kubectl prints; it must succeed.
-    pub async fn kubectl(&self, arguments: &[&str]) -> String {
-        self.kubectl_reads(arguments, "").await
+    /// What kubectl prints; it must succeed. The words of the line are separated by spaces.
+    pub async fn kubectl(&self, line: &str) -> String {
+        self.kubectl_reads(line, "").await
+    }
+
+    /// The same in a namespace.
+    pub async fn kubectl_in(&self, namespace: &Namespace, line: &str) -> String {
+        self.kubectl(&format!("-n {} {line}", namespace.name)).await
     }
 
     /// The same with something on its standard input.
-    pub async fn kubectl_reads(&self, arguments: &[&str], input: &str) -> String {
-        let answer = self.run(&program(), arguments, input).await;
+    pub async fn kubectl_reads(&self, line: &str, input: &str) -> String {
+        let answer = self.try_kubectl(line, input).await;
         answer.unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// What kubectl prints; the error is what it says when it fails.
-    pub async fn try_kubectl(&self, arguments: &[&str]) -> Result<String, String> {
-        self.run(&program(), arguments, "").await
+    pub async fn try_kubectl(&self, line: &str, input: &str) -> Result<String, String> {
+        let program = std::env::var("ONCILLA_E2E_KUBECTL").unwrap_or_else(|_| "kubectl".into());
+        self.run(&program, &line.split_whitespace().collect::<Vec<_>>(), input)
+            .await
     }
 
-    /// Applies a file under examples/ as a user does; gives the run's name, which is the file's.
+    /// What a shell script prints that is run in a pod's container.
+    pub async fn exec(&self, namespace: &Namespace, pod: &str, script: &str) -> String {
+        let program = std::env::var("ONCILLA_E2E_KUBECTL").unwrap_or_else(|_| "kubectl".into());
+        let arguments = ["-n", &namespace.name, "exec", pod, "--", "sh", "-ec", script];
+        let answer = self.run(&program, &arguments, "").await;
+        answer.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Applies examples/NAME.yaml as a user does.
     pub async fn apply_example(&self, namespace: &Namespace, name: &str) {
         let file = format!("{}/examples/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
-        self.kubectl(&["-n", &namespace.name, "apply", "-f", &file]).await;
+        let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{file}: {error}"));
+        self.kubectl_reads(&format!("-n {} apply -f -", namespace.name), &text)
+            .await;
     }
 
     async fn run(&self, program: &str, arguments: &[&str], input: &str) -> Result<String, String> {
@@ -203,8 +214,7 @@ impl Rig {
     /// Opens the gate of [`gated`] in the step's pod.
     pub async fn open_gate(&self, namespace: &Namespace, run: &str, step: &str) {
         let pod = self.running_pod(namespace, run, step).await;
-        self.kubectl(&["-n", &namespace.name, "exec", &pod, "--", "touch", "/tmp/go"])
-            .await;
+        self.exec(namespace, &pod, "touch /tmp/go").await;
     }
 
     /// The name of the step's only running pod, as soon as there is one.
@@ -224,10 +234,6 @@ impl Rig {
         })
         .await
     }
-}
-
-fn program() -> String {
-    std::env::var("ONCILLA_E2E_KUBECTL").unwrap_or_else(|_| "kubectl".into())
 }
 
 fn is_running(pod: &Pod) -> bool {
