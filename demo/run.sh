@@ -225,7 +225,7 @@ show_run() {
     LC_ALL=C sort | cut -f2- | { printf 'STEP\tPHASE\tATTEMPTS\tOUTPUT\n'; cat; } | table
   echo
   echo "What the run gives to others (.status.outputs):"
-  kubectl -n $SHOP get wfr "$RUN" -o 'jsonpath={.status.outputs}{"\n\n"}' | sed 's/^/  /'
+  kubectl -n $SHOP get wfr "$RUN" -o 'jsonpath={.status.outputs}{"\n\n"}' | sed 's/^./  &/'
 }
 
 show_database() {
@@ -247,7 +247,7 @@ check_claim() {
   echo "One charge, two attempts: the second had the same idempotency key, found the first one's charge, and gave its receipt."
 }
 
-next_command() { printf '  %-58s  %s' "$1" "$2"; }
+next_command() { printf '  %-60s  %s' "$1" "$2"; }
 
 show_next() {
   cat <<END
