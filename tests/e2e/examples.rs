@@ -247,3 +247,15 @@ async fn idempotency() {
     assert!(runs[0]["fence"].as_i64() < runs[1]["fence"].as_i64(), "{runs:?}");
     rig.finish(namespace).await;
 }
+
+/// A new file under examples/ needs a test here.
+#[test]
+fn every_example_is_run() {
+    let tests = [include_str!("examples.rs"), include_str!("order.rs")].concat();
+    let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/examples")).unwrap();
+    let mut names: Vec<_> = folder
+        .filter_map(|entry| Some(entry.unwrap().file_name().to_str()?.strip_suffix(".yaml")?.to_owned()))
+        .collect();
+    names.retain(|name| !tests.contains(&format!("apply_example(&namespace, \"{name}\")")));
+    assert_eq!(names, [""; 0]);
+}

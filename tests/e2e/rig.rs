@@ -159,16 +159,24 @@ impl Rig {
 
     /// What kubectl prints; the error is what it says when it fails.
     pub async fn try_kubectl(&self, line: &str, input: &str) -> Result<String, String> {
-        let program = std::env::var("ONCILLA_E2E_KUBECTL").unwrap_or_else(|_| "kubectl".into());
-        self.run(&program, &line.split_whitespace().collect::<Vec<_>>(), input)
+        self.run(&kubectl(), &line.split_whitespace().collect::<Vec<_>>(), input)
             .await
+    }
+
+    /// kubectl, to be run where nothing can be awaited.
+    pub fn kubectl_command(&self, line: &str) -> std::process::Command {
+        let mut command = std::process::Command::new(kubectl());
+        command
+            .env("KUBECONFIG", &self.kubeconfig)
+            .args(line.split_whitespace())
+            .stdout(Stdio::null());
+        command
     }
 
     /// What a shell script prints that is run in a pod's container.
     pub async fn exec(&self, namespace: &Namespace, pod: &str, script: &str) -> String {
-        let program = std::env::var("ONCILLA_E2E_KUBECTL").unwrap_or_else(|_| "kubectl".into());
         let arguments = ["-n", &namespace.name, "exec", pod, "--", "sh", "-ec", script];
-        let answer = self.run(&program, &arguments, "").await;
+        let answer = self.run(&kubectl(), &arguments, "").await;
         answer.unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -234,6 +242,11 @@ impl Rig {
         })
         .await
     }
+}
+
+/// The program, which need not be on the PATH.
+fn kubectl() -> String {
+    std::env::var("ONCILLA_E2E_KUBECTL").unwrap_or_else(|_| "kubectl".into())
 }
 
 fn is_running(pod: &Pod) -> bool {
