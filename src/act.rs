@@ -20,6 +20,8 @@ const AT_ONCE: usize = 8;
 pub enum Outcome {
     /// It holds, whoever did it.
     Done,
+    /// This pod no longer holds our finalizer.
+    Released { uid: String },
     /// The Job was created and is stored like this.
     Created { name: String, job: Box<Value> },
     /// The Job cannot be made out of the spec; nothing was sent.
@@ -58,11 +60,13 @@ async fn send(client: &Client, plan: &Plan, status: &WorkflowRunStatus, justifie
             name,
             &write::delete_pod(client, namespace, name, uid).await,
         ),
-        Effect::ReleasePod { name, uid } => effect(
-            "release pod",
-            name,
-            &write::release_pod(client, namespace, name, uid).await,
-        ),
+        Effect::ReleasePod { name, uid } => {
+            let answer = write::release_pod(client, namespace, name, uid).await;
+            match effect("release pod", name, &answer) {
+                Outcome::Done => Outcome::Released { uid: uid.clone() },
+                other => other,
+            }
+        }
     }
 }
 

@@ -30,6 +30,7 @@ pub struct JobEvidence {
     pub attempt: AttemptId,
     /// It has a deletionTimestamp: a closed attempt.
     pub deleting: bool,
+    /// It is suspended, or another controller than Kubernetes' own manages it: a deadline does not end it.
     pub suspended: bool,
     /// Its activeDeadlineSeconds is 1: it has been told to end.
     pub closing: bool,

@@ -10,7 +10,7 @@ use crate::evidence::{JobEvidence, Refusal};
 use crate::observe::views::RunView;
 use crate::plan::Plan;
 
-/// How long a Job that this process created is taken as there while the watch has not shown it.
+/// How long what this process did is taken as done while the watch has not shown it.
 const WATCH_LAG: Duration = Duration::from_secs(10);
 
 /// A sound spec's plan, or the text of its faults.
@@ -21,6 +21,8 @@ pub struct Memory {
     plan: Option<(i64, Planned)>,
     latest: Option<Recorded>,
     jobs: BTreeMap<String, (Instant, JobEvidence)>,
+    /// Pods, by UID, whose release was acknowledged and that the watch may still show as held.
+    released: BTreeMap<String, Instant>,
     pub refusals: BTreeMap<String, Refusal>,
     /// How often in a row the create of a Job, by name, was not answered.
     unanswered: BTreeMap<String, u32>,
@@ -73,6 +75,16 @@ impl Memory {
         let before = *count;
         *count = count.saturating_add(1);
         before
+    }
+
+    pub fn released(&mut self, uid: String) {
+        self.released.retain(|_, at| at.elapsed() < WATCH_LAG);
+        self.released.insert(uid, Instant::now());
+    }
+
+    /// Whether this process released the pod just now.
+    pub fn has_released(&self, uid: &str) -> bool {
+        self.released.get(uid).is_some_and(|at| at.elapsed() < WATCH_LAG)
     }
 
     /// Jobs that this process created or read just now and that the watch may not show yet.

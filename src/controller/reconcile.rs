@@ -183,6 +183,9 @@ fn observe(plan: &Plan, context: &Context, memory: &Mutex<Memory>) -> Evidence {
     for (name, job) in memory.recent_jobs() {
         evidence.jobs.entry(name.clone()).or_insert_with(|| job.clone());
     }
+    for pod in evidence.pods.iter_mut().filter(|pod| pod.held) {
+        pod.held = !memory.has_released(&pod.uid);
+    }
     evidence.refusals = memory.refusals.clone();
     evidence.namespace_terminating = memory.namespace_terminating;
     evidence
@@ -213,6 +216,7 @@ async fn settle(
     for outcome in outcomes {
         match outcome {
             Outcome::Done => {}
+            Outcome::Released { uid } => lock(memory).released(uid),
             Outcome::Created { name, job } => match live::created(*job) {
                 Some(job) => {
                     // A Job that a webhook changed is seen to at once.

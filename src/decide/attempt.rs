@@ -115,7 +115,11 @@ impl<'a> Run<'a> {
         }
         self.want_closed(step, &mut record);
         match self.pods(step, &record) {
-            Pods::BadOutput(ended) => self.end_attempt(step, record, ended),
+            Pods::BadOutput(ended) => {
+                // The effect is there: whatever was to be stopped came to its end before, and must not be tried again.
+                record.closing = None;
+                self.end_attempt(step, record, ended);
+            }
             Pods::Going { pod, verdict } => self.going(step, record, job, pod, &verdict),
             Pods::Ended(ended) if record.closing.is_none() => self.end_attempt(step, record, ended),
             Pods::Ended(ended) => self.closing(step, record, &id, job, Some(ended)),
@@ -138,7 +142,7 @@ impl<'a> Run<'a> {
     }
 
     fn succeed(&mut self, step: &StepPlan, mut record: Record, output: StepOutput, times: Times) {
-        record.start_time = times.started.or(record.start_time);
+        record.start_time = self.started(times.started).or(record.start_time);
         record.completion_time = Some(self.end_time(&record, times.finished));
         record.exit_code = Some(0);
         record.output = Some(output.text);
@@ -166,6 +170,12 @@ impl<'a> Run<'a> {
         self.write(step, record);
         self.note_failure(step);
         self.tidy(step);
+    }
+
+    /// A start as it is recorded: a node whose clock is ahead must not take the journal's time with it, for every wait would then
+    /// last until the clocks agree again.
+    fn started(&self, started: Option<Time>) -> Option<Time> {
+        started.map(|time| time.min(self.now))
     }
 
     /// The recorded end never lies before the recorded start, nor in this journal's future.
@@ -268,6 +278,16 @@ impl<'a> Run<'a> {
     ) {
         if record.closing.is_some() {
             self.close(step, &record, job);
+            let id = (step.hash.clone(), record.attempt);
+            let orphan = match job {
+                Some((_, job)) => job.state != JobState::Active,
+                None => self.evidence.live.contains(&id),
+            };
+            if orphan && !pod.deleting {
+                // No Job that will stop it: deleted with its pods orphaned, or ended without them.
+                let (name, uid) = (pod.name.clone(), pod.uid.clone());
+                self.act(Effect::DeletePod { name, uid });
+            }
         }
         let stopping = pod.deleting || record.closing.is_some();
         if (stopping || matches!(verdict, Verdict::NotStopped { .. }))
@@ -279,6 +299,7 @@ impl<'a> Run<'a> {
         }
         match verdict {
             Verdict::Running { started, .. } => {
+                let started = self.started(*started);
                 let worth = started.unwrap_or(self.now).plus(WORTH_A_WRITE);
                 if record.phase == StepPhase::Running || self.now >= worth {
                     record.phase = StepPhase::Running;
@@ -290,7 +311,7 @@ impl<'a> Run<'a> {
                         )),
                         _ => None,
                     };
-                    record.start_time = record.start_time.or(*started);
+                    record.start_time = record.start_time.or(started);
                     record.pod_uid.get_or_insert_with(|| pod.uid.clone());
                     if let Some((_, job)) = job {
                         record.create_before = None;
@@ -477,21 +498,13 @@ impl<'a> Run<'a> {
         self.end_attempt(step, record, ended);
     }
 
-    /// Makes the Job end. `suspend` is never used for that: it counts nothing, and resuming is a second pod.
+    /// Sees to it that the attempt's Job ends; one that is not seen is looked for.
     fn close(&mut self, step: &StepPlan, record: &Record, job: Option<(&'a str, &'a JobEvidence)>) {
-        if let Some((name, job)) = job {
-            if job.deleting || job.closing || job.state != JobState::Active {
-                return;
+        match job {
+            Some((name, job)) => self.stop_job(name, job),
+            None => {
+                self.read_live(&(step.hash.clone(), record.attempt), record);
             }
-            let (name, uid) = (name.to_owned(), job.uid.clone());
-            self.act(if job.suspended {
-                Effect::DeleteJob { name, uid }
-            } else {
-                Effect::CloseJob { name, uid }
-            });
-        } else {
-            let id = (step.hash.clone(), record.attempt);
-            self.read_live(&id, record);
         }
     }
 
@@ -500,7 +513,7 @@ impl<'a> Run<'a> {
         // What Oncilla itself stopped ended for Oncilla's reason, whatever the pod says.
         let reason = record.closing.unwrap_or(ended.reason);
         let disruption = record.closing.is_none() && ended.disruption;
-        record.start_time = ended.times.started.or(record.start_time);
+        record.start_time = self.started(ended.times.started).or(record.start_time);
         record.completion_time = Some(self.end_time(&record, ended.times.finished));
         record.exit_code = ended.exit_code;
         let message = match reason {
@@ -640,6 +653,9 @@ impl<'a> Run<'a> {
             self.wake_at(due);
             return self.write(step, record);
         }
+        if !self.disarmed(step, &record, last.completion_time) {
+            return self.write(step, record);
+        }
         let scope = self.scope(step, Some(record.attempt + 1));
         match self.check_expressions(step, &scope) {
             Ok(()) => self.begin_attempt(step, Some(record)),
@@ -652,6 +668,39 @@ impl<'a> Run<'a> {
                     Some(message),
                 );
             }
+        }
+    }
+
+    /// Whether no earlier attempt can start a pod any more. A Job that has not counted its pod yet, that is suspended or whose pod
+    /// was taken from it makes another one as soon as it can, and that would run beside the next attempt (R9).
+    fn disarmed(&mut self, step: &StepPlan, record: &Record, ended: Time) -> bool {
+        let by_itself = ended.plus(WORTH_A_QUESTION);
+        let mut disarmed = true;
+        for &(name, job) in self.jobs_of(step).to_vec().iter() {
+            if job.attempt.1 > record.attempt || job.deleting || job.state != JobState::Active {
+                continue;
+            }
+            disarmed = false;
+            if job.suspended || self.now >= by_itself {
+                self.stop_job(name, job);
+                self.wake_at(self.clock.plus(LOOK_AGAIN));
+            } else {
+                self.wake_at(by_itself);
+            }
+        }
+        // A second pod of the attempt may not have come into the cache yet.
+        disarmed && self.read_live(&(step.hash.clone(), record.attempt), record)
+    }
+
+    /// Makes a Job end. `suspend` is never used for that: it counts nothing, and resuming is a second pod.
+    fn stop_job(&mut self, name: &str, job: &JobEvidence) {
+        let (name, uid) = (name.to_owned(), job.uid.clone());
+        if job.deleting || job.state != JobState::Active {
+        } else if job.suspended {
+            // Also if it has its deadline: that would not end it.
+            self.act(Effect::DeleteJob { name, uid });
+        } else if !job.closing {
+            self.act(Effect::CloseJob { name, uid });
         }
     }
 
@@ -678,13 +727,8 @@ impl<'a> Run<'a> {
                 .filter(|pod| pod.attempt == job.attempt)
                 .collect();
             let could_start = own.is_empty() || own.iter().any(|pod| !verdict::stopped(pod));
-            if job.state == JobState::Active && !job.deleting && !job.closing && could_start {
-                let (name, uid) = (name.to_owned(), job.uid.clone());
-                self.act(if job.suspended {
-                    Effect::DeleteJob { name, uid }
-                } else {
-                    Effect::CloseJob { name, uid }
-                });
+            if could_start {
+                self.stop_job(name, job);
             }
         }
         for pod in self.pods_of(step).to_vec() {

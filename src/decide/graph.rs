@@ -26,16 +26,24 @@ enum Needs {
 }
 
 impl Run<'_> {
-    /// Goes through the steps, each after those it needs.
+    /// Goes through the steps that have begun, and then through the others, each after those it needs: a failure that shows now
+    /// stops what would begin now.
     pub(super) fn walk(&mut self) {
-        for step in &self.plan.steps {
-            match self.out.journal.steps.get(&step.path) {
-                None => self.consider(step),
-                Some(record) if record.phase.is_final() => self.tidy(step),
+        let (begun, others): (Vec<_>, Vec<_>) = self
+            .plan
+            .steps
+            .iter()
+            .partition(|step| self.out.journal.steps.contains_key(&step.path));
+        for step in begun {
+            match self.out.journal.steps[&step.path].phase {
+                phase if phase.is_final() => self.tidy(step),
                 // Written by a newer version: not ours to judge.
-                Some(record) if matches!(record.phase, StepPhase::Unrecognized | StepPhase::InDoubt) => {}
-                Some(_) => self.advance(step),
+                StepPhase::Unrecognized | StepPhase::InDoubt => {}
+                _ => self.advance(step),
             }
+        }
+        for step in others {
+            self.consider(step);
         }
     }
 

@@ -109,6 +109,8 @@ pub fn decide(input: &Input<'_>) -> Decision {
         run.walk();
         run.end();
     }
+    // What starts something is what a run waits for; the rest is independent of it.
+    run.out.effects.sort_by_key(|effect| !effect.starts());
     run.out
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use kube::Resource;
 
-use super::faults::faults;
+use super::faults::{faults, foreign_manager};
 use super::views::{ContainerStateView, ContainerStatusView, ContainerView, JobView, PodView, TerminatedView};
 use crate::api::names::{FINALIZER_EVIDENCE, LABEL_ATTEMPT, LABEL_RUN, LABEL_RUN_UID, LABEL_STEP_HASH};
 use crate::evidence::{
@@ -78,7 +78,7 @@ pub fn job_evidence(job: &JobView) -> Option<JobEvidence> {
         uid: some(job.metadata.uid.as_deref())?,
         attempt: attempt_of(job.metadata.labels.as_ref()?)?,
         deleting: job.metadata.deletion_timestamp.is_some(),
-        suspended: job.spec.suspend == Some(true),
+        suspended: job.spec.suspend == Some(true) || foreign_manager(&job.spec).is_some(),
         closing: job.spec.active_deadline_seconds == Some(1),
         state: match (is_true("Complete"), is_true("Failed")) {
             (_, true) => JobState::Failed,

@@ -2,7 +2,7 @@
 //! stopping it unseen, or from hiding what it said.
 
 use super::evidence::is_controlled_by;
-use super::views::{JobView, TemplateContainerView};
+use super::views::{JobSpecView, JobView, TemplateContainerView};
 use crate::api::names::{
     ANNOTATION_STEP_PATH, FINALIZER_EVIDENCE, LABEL_ATTEMPT, LABEL_RUN, LABEL_RUN_UID, LABEL_STEP_HASH, MAIN_CONTAINER,
     OUTPUT_PATH,
@@ -51,11 +51,17 @@ fn spec(job: &JobView, found: &mut Vec<String>) {
             found.push(format!("{field} is set, and must not be"));
         }
     }
-    // The one value that means what no value means.
-    match spec.managed_by.as_deref() {
-        None | Some("kubernetes.io/job-controller") => {}
-        Some(other) => found.push(format!("spec.managedBy is {other}, and must not be set")),
+    if let Some(other) = foreign_manager(spec) {
+        found.push(format!("spec.managedBy is {other}, and must not be set"));
     }
+}
+
+/// Who manages the Job, if that is not Kubernetes' own Job controller.
+pub fn foreign_manager(spec: &JobSpecView) -> Option<&str> {
+    // The one value that means what no value means.
+    spec.managed_by
+        .as_deref()
+        .filter(|manager| *manager != "kubernetes.io/job-controller")
 }
 
 /// Job and pods must be found by their labels, and go when the run goes.

@@ -317,7 +317,13 @@ async fn a_job_of_somebody_else_under_our_name_is_refused_and_left_alone() {
     .unwrap();
     let theirs = namespace
         .api::<Job>()
-        .create(&PostParams::default(), &theirs)
+        .create(
+            &PostParams {
+                field_manager: Some("somebody".into()),
+                ..PostParams::default()
+            },
+            &theirs,
+        )
         .await
         .unwrap();
     namespace

@@ -195,3 +195,39 @@ fn a_spec_with_faults_ends_the_run_before_it_began_and_may_be_repaired() {
     world.run("b", 0, "");
     world.ends(RunPhase::Succeeded);
 }
+
+#[test]
+fn a_job_that_was_suspended_while_it_was_being_closed_is_deleted() {
+    let mut world = chain();
+    world.settle();
+    for job in world.evidence.jobs.values_mut() {
+        (job.suspended, job.closing) = (true, true);
+    }
+    world.control.cancel = Some(Cancel::Graceful);
+    let decision = world.decide();
+    assert!(
+        matches!(&decision.effects[..], [Effect::DeleteJob { .. }]),
+        "{decision:#?}"
+    );
+}
+
+#[test]
+fn a_pod_without_a_job_is_deleted_when_it_is_to_stop() {
+    let mut world = chain();
+    world.settle();
+    world.start("a");
+    world.evidence.jobs.clear();
+    world.control.cancel = Some(Cancel::Graceful);
+    assert!(
+        world.decide().effects.is_empty(),
+        "the cache alone does not say that it has no Job"
+    );
+    let decision = world.look();
+    assert!(
+        matches!(&decision.effects[..], [Effect::DeletePod { .. }]),
+        "{decision:#?}"
+    );
+    world.settle();
+    world.pass(120_000);
+    world.ends(RunPhase::Cancelled);
+}

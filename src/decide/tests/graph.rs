@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::world::{World, step};
 use crate::api::words::{RunPhase, StepPhase, StepReason};
+use crate::decide::Effect;
 
 fn run(spec: Value, ends: &[(&str, i32, &str)]) -> World {
     let mut world = World::new(spec);
@@ -203,4 +204,35 @@ fn a_failed_run_gives_the_outputs_that_it_has() {
     let world = run(spec, &[("a", 0, "fine"), ("b", 1, "")]);
     world.ends(RunPhase::Failed);
     assert_eq!(world.journal.outputs.as_deref(), Some(r#"{"a":"fine"}"#));
+}
+
+#[test]
+fn a_failure_that_shows_now_stops_what_would_begin_now() {
+    let spec = json!({"steps": [
+        step("a", json!({})),
+        step("b", json!({"needs": ["a"]})),
+        step("c", json!({})),
+    ]});
+    let mut world = World::new(spec);
+    world.settle();
+    world.start("a");
+    world.start("c");
+    world.end("a", 0, "");
+    world.end("c", 1, "");
+    world.settle();
+    assert_eq!(world.stands("b"), (StepPhase::Skipped, StepReason::RunStopping));
+}
+
+#[test]
+fn creates_go_before_what_only_tidies_up() {
+    let spec = json!({"steps": [step("a", json!({})), step("b", json!({"needs": ["a"]}))]});
+    let mut world = World::new(spec);
+    world.settle();
+    world.start("a");
+    world.end("a", 0, "");
+    let effects = world.look().effects;
+    assert!(
+        matches!(&effects[..], [Effect::CreateJob { .. }, Effect::ReleasePod { .. }]),
+        "{effects:?}"
+    );
 }

@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::world::{World, step};
 use crate::api::words::{RunPhase, StepPhase, StepReason};
-use crate::decide::Query;
-use crate::evidence::{ContainerState, Node, PodPhase};
+use crate::decide::{Effect, Query};
+use crate::evidence::{ContainerState, JobState, Node, PodPhase};
 
 fn with(retry: serde_json::Value) -> World {
     World::new(json!({"steps": [step("a", json!({"retry": retry}))]}))
@@ -156,4 +156,111 @@ fn max_attempts_may_be_an_expression() {
     world.run("a", 1, "");
     assert_eq!(world.record("a").attempt, 2);
     world.ends(RunPhase::Failed);
+}
+
+/// A world whose first attempt has failed, with a Job that has not counted that.
+fn failed_with_an_armed_job() -> World {
+    let mut world = with(json!({"maxAttempts": 3, "backoff": {"initial": "0s"}}));
+    world.settle();
+    world.start("a");
+    world.end("a", 1, "");
+    for job in world.evidence.jobs.values_mut() {
+        job.state = JobState::Active;
+    }
+    world
+}
+
+#[test]
+fn the_next_attempt_waits_until_the_job_of_the_last_starts_no_pod_any_more() {
+    let mut world = failed_with_an_armed_job();
+    world.settle();
+    let record = world.record("a");
+    assert_eq!(
+        (record.attempt, record.earlier_attempts.len()),
+        (1, 1),
+        "its end is recorded"
+    );
+    assert_eq!(world.created.len(), 1);
+    // The Job controller counts the pod a moment later.
+    for job in world.evidence.jobs.values_mut() {
+        job.state = JobState::Failed;
+    }
+    world.settle();
+    assert_eq!(world.record("a").attempt, 2);
+}
+
+#[test]
+fn a_job_that_does_not_count_its_pod_is_ended_before_the_next_attempt() {
+    let mut world = failed_with_an_armed_job();
+    world.settle();
+    assert!(world.wake.is_some_and(|wake| wake.since(world.now) <= 3_000));
+    world.now = world.now.plus(3_000);
+    let decision = world.look();
+    assert!(
+        matches!(&decision.effects[..], [Effect::CloseJob { .. }]),
+        "{decision:#?}"
+    );
+    world.settle();
+    assert_eq!(world.record("a").attempt, 2);
+}
+
+#[test]
+fn a_job_that_was_suspended_cannot_be_resumed_beside_the_next_attempt() {
+    let mut world = failed_with_an_armed_job();
+    for job in world.evidence.jobs.values_mut() {
+        job.suspended = true;
+    }
+    let decision = world.look();
+    let deletes = |effect: &Effect| matches!(effect, Effect::DeleteJob { .. });
+    assert!(decision.effects.iter().any(deletes), "{decision:#?}");
+    assert!(!decision.effects.iter().any(Effect::starts));
+    world.settle();
+    assert_eq!((world.record("a").attempt, world.evidence.jobs.len()), (2, 1));
+}
+
+#[test]
+fn pods_that_no_cache_shows_are_looked_for_before_the_next_attempt() {
+    let mut world = with(json!({"maxAttempts": 3, "backoff": {"initial": "0s"}}));
+    world.settle();
+    world.start("a");
+    world.end("a", 1, "");
+    let decision = world.decide();
+    assert_eq!(decision.journal.steps["a"].attempt, 1);
+    let [Query::Attempt { attempt, .. }] = &decision.queries.iter().collect::<Vec<_>>()[..] else {
+        panic!("{:?}", decision.queries);
+    };
+    assert_eq!(attempt.1, 1);
+    assert_eq!(world.look().journal.steps["a"].attempt, 2);
+}
+
+#[test]
+fn a_bad_output_is_no_reason_to_try_again_though_the_attempt_was_being_stopped() {
+    let retry = json!({"maxAttempts": 3});
+    let spec =
+        json!({"steps": [step("a", json!({"retry": retry, "startTimeout": "10s", "output": {"format": "JSON"}}))]});
+    let mut world = World::new(spec);
+    world.settle();
+    world.now = world.now.plus(10_000);
+    let decision = world.decide();
+    world.commit(&decision);
+    assert_eq!(world.record("a").closing, Some(StepReason::StartDeadlineExceeded));
+    world.start("a");
+    world.end("a", 0, "no json");
+    world.settle();
+    assert_eq!(world.stands("a"), (StepPhase::Failed, StepReason::OutputInvalid));
+}
+
+#[test]
+fn a_node_whose_clock_is_ahead_does_not_hold_the_run_up() {
+    let mut world = with(json!({"maxAttempts": 2, "backoff": {"initial": "1s", "jitterPercent": 0}}));
+    world.settle();
+    let real = world.now;
+    world.now = real.plus(3_600_000);
+    world.start("a");
+    world.end("a", 1, "");
+    world.now = real.plus(5_000);
+    world.settle();
+    assert_eq!(world.record("a").earlier_attempts[0].completion_time, world.now);
+    world.pass(1_000);
+    assert_eq!(world.record("a").attempt, 2);
 }

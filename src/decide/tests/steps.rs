@@ -36,7 +36,7 @@ fn one_commit_records_a_step_and_names_the_next() {
     assert_eq!(decision.journal.steps["a"].phase, StepPhase::Succeeded);
     assert_eq!(decision.journal.steps["a"].output.as_deref(), Some("out"));
     assert_eq!(decision.journal.steps["b"].phase, StepPhase::Pending);
-    assert!(matches!(&decision.effects[..], [Effect::ReleasePod { .. }, Effect::CreateJob { path }] if path == "b"));
+    assert!(matches!(&decision.effects[..], [Effect::CreateJob { path }, Effect::ReleasePod { .. }] if path == "b"));
 }
 
 #[test]
@@ -293,7 +293,11 @@ fn a_create_that_was_refused_ends_the_step_only_if_no_job_is_there() {
         world.evidence.refusals.insert(name.clone(), refusal);
         let blind = world.decide();
         assert_eq!(blind.journal.steps["a"].phase, StepPhase::Pending);
-        assert_eq!(blind.queries.len(), 1, "another controller's create may have been taken");
+        assert_eq!(
+            blind.queries.len(),
+            1,
+            "another controller's create may have been taken"
+        );
     }
     world.settle();
     assert_eq!(world.stands("a"), (StepPhase::Failed, StepReason::ExpressionError));
