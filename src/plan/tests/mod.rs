@@ -7,6 +7,7 @@ mod identity;
 mod limits;
 mod needs;
 mod shape;
+mod through;
 
 use std::collections::BTreeMap;
 
