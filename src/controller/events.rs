@@ -1,6 +1,7 @@
 //! Events on the run: what changed in the journal, for `kubectl describe`. What to say is pure; failing to say it fails
 //! nothing.
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType};
 use kube::{Resource, ResourceExt};
 
@@ -17,6 +18,9 @@ const NOTE: usize = 1_024;
 /// Something to tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
+    /// Which part of the status it is about. Events that agree in this and in their reason are told as one that repeats, with the
+    /// words of the first.
+    pub about: String,
     pub warning: bool,
     pub reason: &'static str,
     pub note: String,
@@ -27,6 +31,7 @@ pub fn told(before: &Journal, after: &Journal) -> Vec<Told> {
     let mut told = Vec::new();
     if before.start_time.is_none() && after.start_time.is_some() {
         told.push(Told {
+            about: "status".into(),
             warning: false,
             reason: "Started",
             note: "the first step is recorded; the spec is frozen".into(),
@@ -39,6 +44,7 @@ pub fn told(before: &Journal, after: &Journal) -> Vec<Told> {
     let is = (after.phase, after.reason);
     if was != is && (after.phase.is_final() || after.phase == RunPhase::Suspended) {
         told.push(Told {
+            about: "status".into(),
             warning: after.phase == RunPhase::Failed,
             reason: after.reason.map_or("Completed", RunReason::as_str),
             note: after
@@ -63,6 +69,7 @@ fn told_of_step(path: &str, before: Option<&Record>, after: &Record) -> Option<T
             last.attempt
         );
         return Some(Told {
+            about: format!("status.steps{{{path}}}.earlierAttempts{{{}}}", last.attempt),
             warning: true,
             reason: last.reason.as_str(),
             note,
@@ -83,11 +90,13 @@ fn told_of_step(path: &str, before: Option<&Record>, after: &Record) -> Option<T
     let message = after.message.as_deref().unwrap_or_default();
     match after.phase {
         StepPhase::Failed => Some(Told {
+            about: format!("status.steps{{{path}}}"),
             warning: true,
             reason: reason.as_str(),
             note: format!("{path}: failed: {message}"),
         }),
         StepPhase::Pending if waits => Some(Told {
+            about: format!("status.steps{{{path}}}"),
             warning: true,
             reason: reason.as_str(),
             note: format!("{path}: waits: {message}"),
@@ -96,11 +105,21 @@ fn told_of_step(path: &str, before: Option<&Record>, after: &Record) -> Option<T
     }
 }
 
+/// The API server does not take the status, which is seen nowhere else.
+pub fn refused(message: &str) -> Told {
+    Told {
+        about: "status".into(),
+        warning: true,
+        reason: "StatusRefused",
+        note: format!("the run cannot go on: the API server refuses its status: {message}"),
+    }
+}
+
 /// Tells it.
-pub async fn publish(context: &Context, run: &RunView, before: &Journal, after: &Journal) {
+pub async fn publish(context: &Context, run: &RunView, all: &[Told]) {
     let reference = run.object_ref(&());
-    for told in told(before, after) {
-        let mut note = told.note;
+    for told in all {
+        let mut note = told.note.clone();
         if note.len() > NOTE {
             let cut = (0..=NOTE).rev().find(|&at| note.is_char_boundary(at)).unwrap_or(0);
             note.truncate(cut);
@@ -114,7 +133,10 @@ pub async fn publish(context: &Context, run: &RunView, before: &Journal, after: 
             reason: told.reason.to_owned(),
             note: Some(note),
             action: "Reconcile".into(),
-            secondary: None,
+            secondary: Some(ObjectReference {
+                field_path: Some(told.about.clone()),
+                ..reference.clone()
+            }),
         };
         if let Err(error) = context.recorder.publish(&event, &reference).await {
             tracing::warn!(run = %run.name_any(), %error, "an event was not written");
@@ -148,6 +170,21 @@ mod tests {
         assert_eq!(reasons(told(&idle, &going)), [("Started", false)]);
         assert_eq!(reasons(told(&going, &done)), [("Completed", false)]);
         assert_eq!(told(&done, &done), []);
+    }
+
+    #[test]
+    fn events_of_two_steps_or_of_two_attempts_are_not_taken_for_one() {
+        let failed = |message: &str| {
+            let text = Some(message.to_owned());
+            Record::without_job(StepPhase::Failed, StepReason::ExitCode, text)
+        };
+        let before = Journal::default();
+        let mut after = before.clone();
+        after.steps.insert("a".into(), failed("a"));
+        after.steps.insert("b".into(), failed("b"));
+        let told = told(&before, &after);
+        assert_eq!((told.len(), told[0].reason), (2, told[1].reason));
+        assert_ne!(told[0].about, told[1].about);
     }
 
     #[test]

@@ -13,6 +13,9 @@ use crate::plan::Plan;
 /// How long what this process did is taken as done while the watch has not shown it.
 const WATCH_LAG: Duration = Duration::from_secs(10);
 
+/// Between two looks at the events of one Job or pod. Shorter than the wait that decide asks for.
+const EXPLAIN_AGAIN: Duration = Duration::from_secs(9);
+
 /// A sound spec's plan, or the text of its faults.
 pub type Planned = Result<Arc<Plan>, String>;
 
@@ -27,6 +30,8 @@ pub struct Memory {
     /// How often in a row the create of a Job, by name, was not answered.
     unanswered: BTreeMap<String, u32>,
     pub namespace_terminating: bool,
+    /// Jobs and pods, by UID, whose events were read, and when.
+    explained: BTreeMap<String, Instant>,
     /// Failed reconciles in a row, for the backoff.
     pub failures: u32,
 }
@@ -67,6 +72,25 @@ impl Memory {
         self.refusals.remove(&name);
         self.unanswered.remove(&name);
         self.jobs.insert(name, (Instant::now(), job));
+    }
+
+    /// The run has ended, and the cache knows: a plan is large, and ended runs are many.
+    pub fn end(&mut self) {
+        self.plan = None;
+        self.latest = None;
+        self.refusals.clear();
+        self.unanswered.clear();
+        self.explained.clear();
+    }
+
+    /// Whether the events of this Job or pod may be read now; notes that they are.
+    pub fn may_explain(&mut self, uid: &str) -> bool {
+        self.explained.retain(|_, at| at.elapsed() < EXPLAIN_AGAIN);
+        if self.explained.contains_key(uid) {
+            return false;
+        }
+        self.explained.insert(uid.to_owned(), Instant::now());
+        true
     }
 
     /// Counts one more create of this Job without an answer; gives how many there were before it.

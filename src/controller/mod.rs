@@ -6,7 +6,7 @@ pub mod memory;
 pub mod reconcile;
 pub mod sweep;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -87,6 +87,12 @@ impl Context {
         memory.entry(uid.to_owned()).or_default().clone()
     }
 
+    /// Failed reconciles in a row of the run with this UID.
+    fn failures(&self, uid: &str) -> u32 {
+        let memory = self.memory.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        memory.get(uid).map_or(0, |memory| reconcile::lock(memory).failures)
+    }
+
     pub fn forget(&self, uid: &str) {
         self.memory
             .lock()
@@ -112,10 +118,18 @@ impl Context {
         });
     }
 
-    /// Whether the cache shows this very run.
+    /// Whether the cache shows this very run. The name is only where to look first: it comes from a label that anybody may change.
     pub fn is_known(&self, namespace: &str, name: &str, uid: &str) -> bool {
+        let is_it = |run: &RunView| run.uid().as_deref() == Some(uid) && run.namespace().as_deref() == Some(namespace);
         let run = self.runs.get(&ObjectRef::new(name).within(namespace));
-        run.is_some_and(|run| run.uid().as_deref() == Some(uid))
+        run.is_some_and(|run| is_it(&run)) || self.runs.find(is_it).is_some()
+    }
+
+    /// Drops what is remembered of runs that the cache does not show.
+    pub fn forget_unknown(&self) {
+        let known: HashSet<String> = self.runs.state().iter().filter_map(|run| run.uid()).collect();
+        let mut memory = self.memory.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        memory.retain(|uid, _| known.contains(uid));
     }
 }
 
@@ -223,9 +237,7 @@ async fn reconcile_listed(run: Arc<RunView>, context: Arc<Context>) -> Result<Ac
 }
 
 fn on_error(run: Arc<RunView>, error: &reconcile::Error, context: Arc<Context>) -> Action {
-    let failures = run
-        .uid()
-        .map_or(0, |uid| reconcile::lock(&context.memory_of(&uid)).failures);
+    let failures = context.failures(&run.uid().unwrap_or_default());
     let wait = reconcile::backoff(failures);
     let namespace = run.namespace().unwrap_or_default();
     tracing::warn!(run = %run.name_any(), %namespace, %error, wait_ms = wait.as_millis() as u64, "a reconcile failed");

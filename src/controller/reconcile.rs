@@ -1,9 +1,11 @@
 //! One reconcile of one run: observe, decide, commit, act, until nothing more follows.
 
 use std::collections::BTreeSet;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::FutureExt;
 use jiff::Timestamp;
 use kube::runtime::controller::Action;
 
@@ -25,6 +27,8 @@ use crate::report;
 /// Decisions in one reconcile: each is one commit at most, so a run that fans out is not interrupted, and one that errs in
 /// a circle does not hold a worker.
 const ROUNDS: usize = 8;
+/// Explanations read in one reconcile: a list of events is dear for the API server, and a fan-out may have a thousand pods.
+const EXPLANATIONS: usize = 20;
 /// Before a create that quota or a policy refused is tried again.
 const NOT_NOW: Duration = Duration::from_secs(15);
 /// After a conflict, while the cache catches up.
@@ -45,6 +49,21 @@ pub enum Error {
     Forbidden(String),
     #[error("no answer: {0}")]
     Unknown(String),
+    #[error(
+        "the spec of this run, which has started, is not sound for this version of the controller: {0}; run the version that \
+         started it"
+    )]
+    Unsound(String),
+    #[error("a defect of the controller: {0}")]
+    Panicked(String),
+}
+
+/// What a reconcile that came to its end leaves.
+struct Settled {
+    /// When to look again if nothing happens before; none: never.
+    again: Option<Duration>,
+    /// An effect had no answer.
+    unanswered: bool,
 }
 
 /// Reconciles `run` once.
@@ -56,13 +75,26 @@ pub async fn reconcile(run: Arc<RunView>, context: Arc<Context>) -> Result<Actio
     if run.metadata.deletion_timestamp.is_some() {
         return super::sweep::release_deleted(&context, &run).await;
     }
-    let result = rounds(&run, &context, &memory).await;
+    let result = guarded(rounds(&run, &context, &memory)).await;
     let mut memory = lock(&memory);
-    match &result {
-        Ok(_) => memory.failures = 0,
-        Err(_) => memory.failures = memory.failures.saturating_add(1),
-    }
-    result
+    let failed = result.as_ref().map_or(true, |settled| settled.unanswered);
+    memory.failures = if failed { memory.failures.saturating_add(1) } else { 0 };
+    let settled = result?;
+    let retry = settled.unanswered.then(|| backoff(memory.failures));
+    Ok(match [settled.again, retry].into_iter().flatten().min() {
+        Some(wait) => Action::requeue(wait),
+        None => Action::await_change(),
+    })
+}
+
+/// A defect that one run brings to light must not stop the others.
+async fn guarded<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let panicked = |panic: Box<dyn std::any::Any + Send>| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(Error::Panicked(text.unwrap_or("a panic without words").to_owned()))
+    };
+    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(panicked)
 }
 
 /// How long to wait after `failures` failed reconciles in a row.
@@ -76,14 +108,19 @@ pub(super) fn lock(memory: &Mutex<Memory>) -> std::sync::MutexGuard<'_, Memory> 
     memory.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-async fn rounds(run: &RunView, context: &Context, memory: &Mutex<Memory>) -> Result<Action, Error> {
+async fn rounds(run: &RunView, context: &Context, memory: &Mutex<Memory>) -> Result<Settled, Error> {
+    const GONE: Settled = Settled {
+        again: None,
+        unanswered: false,
+    };
     let mut run = std::borrow::Cow::Borrowed(run);
-    let mut requeue: Option<Duration> = None;
+    let mut lost_answers = 0;
+    let mut unanswered = false;
     for _ in 0..ROUNDS {
         let recorded = lock(memory).newest(memory::recorded(&run).map_err(Error::Status)?);
         let planned = plan_of(&run, memory);
         let (decision, journal) = match &planned {
-            Ok(plan) => decide_live(&run, plan, &recorded, context, memory).await?,
+            Ok(plan) => decide_live(&run, plan, &recorded, context, memory).await,
             Err(faults) => {
                 let journal = Journal::of(&recorded.status);
                 (decide::refuse(&journal, faults, generation(&run)), journal)
@@ -97,30 +134,34 @@ async fn rounds(run: &RunView, context: &Context, memory: &Mutex<Memory>) -> Res
             match commit::commit(&context.client, &run, &recorded, after).await {
                 Ok(written) => {
                     lock(memory).wrote(&written);
-                    events::publish(context, &run, &journal, &decision.journal).await;
                     written
                 }
                 Err(CommitMeaning::Acknowledged | CommitMeaning::Conflict) => {
                     lock(memory).forget_latest();
                     match refetch(context, &run).await? {
                         Some(fresh) => run = std::borrow::Cow::Owned(fresh),
-                        None => return Ok(Action::await_change()),
+                        None => return Ok(GONE),
                     }
                     continue;
                 }
-                Err(CommitMeaning::Gone) => return Ok(Action::await_change()),
+                Err(CommitMeaning::Gone) => return Ok(GONE),
                 Err(CommitMeaning::Refused { message }) => {
                     lock(memory).forget_latest();
+                    events::publish(context, &run, &[events::refused(&message)]).await;
                     return Err(Error::Refused(message));
                 }
                 Err(CommitMeaning::Forbidden { message }) => return Err(Error::Forbidden(message)),
                 Err(CommitMeaning::Unknown { message }) => {
                     // Written or not: only the API server knows, and it is asked before anything follows.
                     lock(memory).forget_latest();
+                    lost_answers += 1;
+                    if lost_answers > 1 {
+                        return Err(Error::Unknown(message));
+                    }
                     tracing::warn!(%message, "the answer to a status write was lost; reading the run");
                     match refetch(context, &run).await? {
                         Some(fresh) => run = std::borrow::Cow::Owned(fresh),
-                        None => return Ok(Action::await_change()),
+                        None => return Ok(GONE),
                     }
                     continue;
                 }
@@ -128,18 +169,46 @@ async fn rounds(run: &RunView, context: &Context, memory: &Mutex<Memory>) -> Res
         } else {
             recorded
         };
-        let Ok(plan) = &planned else {
-            return Ok(Action::await_change());
+        let plan = match &planned {
+            Ok(plan) => plan,
+            Err(_) if recorded.status.start_time.is_none() => return Ok(GONE),
+            Err(_) if decision.journal.is_ended() => {
+                let released = super::sweep::release_all(context, &namespace(&run), &uid(&run)).await;
+                return Ok(Settled {
+                    again: None,
+                    unanswered: !released,
+                });
+            }
+            Err(faults) => return Err(Error::Unsound(faults.clone())),
         };
+        let idle = decision.effects.is_empty();
         let justified = recorded.justify(decision.effects);
         let outcomes = act::act(&context.client, plan, &recorded.status, &justified).await;
+        // What people are told must not keep a step from starting.
+        events::publish(context, &run, &events::told(&journal, &decision.journal)).await;
         let after = settle(plan, outcomes, context, memory, &recorded).await?;
-        requeue = [after.requeue, wake.map(until)].into_iter().flatten().min();
-        if !after.again {
-            break;
+        unanswered |= after.unanswered;
+        if after.again {
+            continue;
         }
+        if idle && journal.is_ended() && memory::recorded(&run).is_ok_and(|cached| cached.status == recorded.status) {
+            // Nothing is left to do for it. What its Jobs and pods may still say wakes it.
+            lock(memory).end();
+            return Ok(Settled {
+                again: None,
+                unanswered,
+            });
+        }
+        let wait = wake.map_or(AT_LEAST, until).min(AT_LEAST);
+        return Ok(Settled {
+            again: Some(after.requeue.map_or(wait, |requeue| requeue.min(wait))),
+            unanswered,
+        });
     }
-    Ok(Action::requeue(requeue.unwrap_or(AT_LEAST).min(AT_LEAST)))
+    Ok(Settled {
+        again: Some(SOON),
+        unanswered,
+    })
 }
 
 /// Decides, answers what that asks, and decides again, until no new question comes.
@@ -149,10 +218,11 @@ async fn decide_live(
     recorded: &Recorded,
     context: &Context,
     memory: &Mutex<Memory>,
-) -> Result<(Decision, Journal), Error> {
+) -> (Decision, Journal) {
     let journal = Journal::of(&recorded.status);
     let mut evidence = observe(plan, context, memory);
     let mut asked: BTreeSet<Query> = BTreeSet::new();
+    let mut explained = 0;
     loop {
         let input = Input {
             plan,
@@ -165,12 +235,21 @@ async fn decide_live(
         let decision = decide::decide(&input);
         let new: Vec<Query> = decision.queries.difference(&asked).cloned().collect();
         if new.is_empty() {
-            return Ok((decision, journal));
+            return (decision, journal);
         }
         for query in new {
-            live::answer(&context.client, &plan.run, &query, &mut evidence, &context.index)
-                .await
-                .map_err(Error::Read)?;
+            let wanted = match &query {
+                Query::Explain { uid, .. } => explained < EXPLANATIONS && lock(memory).may_explain(uid),
+                Query::Attempt { .. } | Query::Node { .. } => true,
+            };
+            explained += usize::from(wanted && matches!(query, Query::Explain { .. }));
+            // One that is not answered holds up what depends on it, and nothing else; decide asks again.
+            if wanted
+                && let Err(error) =
+                    live::answer(&context.client, &plan.run, &query, &mut evidence, &context.index).await
+            {
+                tracing::warn!(run = %plan.run.name, ?query, %error, "cannot read live");
+            }
             asked.insert(query);
         }
     }
@@ -196,6 +275,7 @@ fn observe(plan: &Plan, context: &Context, memory: &Mutex<Memory>) -> Evidence {
 struct After {
     /// Decide again at once: something is known that was not.
     again: bool,
+    unanswered: bool,
     requeue: Option<Duration>,
 }
 
@@ -237,12 +317,7 @@ async fn settle(
             }
             Outcome::Unknown { what } => {
                 tracing::warn!(%what, "no answer; it is looked at again");
-                let failures = {
-                    let mut memory = lock(memory);
-                    memory.failures = memory.failures.saturating_add(1);
-                    memory.failures
-                };
-                after.requeue(backoff(failures));
+                after.unanswered = true;
             }
             Outcome::Refused { what, message } => {
                 tracing::error!(%what, %message, "refused");
@@ -352,10 +427,17 @@ fn generation(run: &RunView) -> i64 {
     run.metadata.generation.unwrap_or(0)
 }
 
+fn namespace(run: &RunView) -> String {
+    run.metadata.namespace.clone().unwrap_or_default()
+}
+
+fn uid(run: &RunView) -> String {
+    run.metadata.uid.clone().unwrap_or_default()
+}
+
 async fn refetch(context: &Context, run: &RunView) -> Result<Option<RunView>, Error> {
     let name = run.metadata.name.as_deref().unwrap_or_default();
-    let namespace = run.metadata.namespace.as_deref().unwrap_or_default();
-    let fresh: Option<RunView> = crate::client::read::get_run(&context.client, namespace, name)
+    let fresh: Option<RunView> = crate::client::read::get_run(&context.client, &namespace(run), name)
         .await
         .map_err(Error::Read)?;
     Ok(fresh.filter(|fresh| fresh.metadata.uid == run.metadata.uid))
@@ -367,4 +449,16 @@ fn now() -> Time {
 
 fn until(time: Time) -> Duration {
     Duration::from_millis(time.since(now()).max(1).unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_in_one_run_is_an_error_of_that_run() {
+        let result = guarded::<()>(async { panic!("index out of bounds") }).await;
+        assert!(matches!(result, Err(Error::Panicked(text)) if text == "index out of bounds"));
+        assert!(guarded(async { Ok(1) }).await.is_ok());
+    }
 }

@@ -35,6 +35,8 @@ pub async fn release_deleted(context: &Context, run: &RunView) -> Result<Action,
 pub async fn sweep(context: Arc<Context>) {
     loop {
         let mut again = EVERY;
+        // A deletion that fell into a gap of the watch is told by nothing else.
+        context.forget_unknown();
         for RunRef { namespace, name, uid } in context.index.runs_with_held_pods() {
             if context.is_known(&namespace, &name, &uid) {
                 continue;
@@ -60,12 +62,16 @@ pub async fn sweep(context: Arc<Context>) {
 
 /// By a live read, since a cache can be behind.
 async fn is_gone(context: &Context, namespace: &str, name: &str, uid: &str) -> Result<bool, kube::Error> {
-    let run: Option<RunView> = read::get_run(&context.client, namespace, name).await?;
+    let run: Option<RunView> = match read::get_run(&context.client, namespace, name).await {
+        // A label that is no name at all, on a pod that some other hand made: no run has it.
+        Err(kube::Error::BuildRequest(_)) => None,
+        answer => answer?,
+    };
     Ok(run.is_none_or(|run| run.uid().as_deref() != Some(uid)))
 }
 
 /// Whether every pod of the run is released.
-async fn release_all(context: &Context, namespace: &str, uid: &str) -> bool {
+pub(super) async fn release_all(context: &Context, namespace: &str, uid: &str) -> bool {
     let mut all = true;
     for pod in context.index.held_pods(namespace, uid) {
         let answer = write::release_pod(&context.client, namespace, &pod.name, &pod.uid).await;

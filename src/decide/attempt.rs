@@ -304,10 +304,6 @@ impl<'a> Run<'a> {
                 if record.phase == StepPhase::Running || self.now >= worth {
                     record.phase = StepPhase::Running;
                     record.reason = Some(StepReason::Started);
-<<<<<<< HEAD
-=======
-<<<<<<< HEAD
->>>>>>> refs/heads/bench
                     record.message = match &pod.node {
                         Node::Named(node) if pod.deleting => Some(format!(
                             "its pod {} was told to stop; waits for node {node} to say that it has",
@@ -315,15 +311,7 @@ impl<'a> Run<'a> {
                         )),
                         _ => None,
                     };
-<<<<<<< HEAD
                     record.start_time = record.start_time.or(started);
-=======
-                    record.start_time = record.start_time.or(*started);
-=======
-                    record.message = None;
-                    record.start_time = record.start_time.or(started);
->>>>>>> refs/heads/review
->>>>>>> refs/heads/bench
                     record.pod_uid.get_or_insert_with(|| pod.uid.clone());
                     if let Some((_, job)) = job {
                         record.create_before = None;

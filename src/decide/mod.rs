@@ -121,6 +121,7 @@ pub fn refuse(journal: &Journal, faults: &str, generation: i64) -> Decision {
         next.observed_generation = generation;
         next.phase = RunPhase::Failed;
         next.reason = Some(RunReason::InvalidSpec);
+        // All of them stand in the condition Accepted.
         next.message = Some(ends::short(faults));
     }
     Decision {

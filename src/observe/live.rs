@@ -80,8 +80,7 @@ async fn read_attempt(
     job_name: Option<&str>,
     evidence: &mut Evidence,
 ) -> Result<(), kube::Error> {
-    evidence.jobs.retain(|_, job| job.attempt != *attempt);
-    let mut job_uid = None;
+    let mut found = None;
     if let Some(name) = job_name {
         let job: Option<JobView> = read::get_job(client, &run.namespace, name).await?;
         // Of another owner: no evidence, and the create of ours will say so.
@@ -90,8 +89,7 @@ async fn read_attempt(
             .as_ref()
             .and_then(job_evidence)
         {
-            job_uid = Some(job.uid.clone());
-            evidence.jobs.insert(name.to_owned(), job);
+            found = Some((name, job));
         }
     }
     let (hash, number) = attempt;
@@ -100,7 +98,8 @@ async fn read_attempt(
         run.uid
     );
     let mut pods: Vec<PodView> = read::list_pods(client, Some(&run.namespace), &selector).await?;
-    if let (true, Some(uid)) = (pods.is_empty(), &job_uid) {
+    if let (true, Some((_, job))) = (pods.is_empty(), &found) {
+        let uid = &job.uid;
         pods = read::list_pods(client, Some(&run.namespace), &format!("{LABEL_CONTROLLER_UID}={uid}")).await?;
         for pod in &mut pods {
             let labels = pod.metadata.labels.get_or_insert_default();
@@ -108,6 +107,13 @@ async fn read_attempt(
             labels.insert(LABEL_STEP_HASH.into(), hash.clone());
             labels.insert(LABEL_ATTEMPT.into(), number.to_string());
         }
+    }
+    // All is read before anything of the evidence is replaced: half an answer is none.
+    if job_name.is_some() {
+        evidence.jobs.retain(|_, job| job.attempt != *attempt);
+    }
+    if let Some((name, job)) = found {
+        evidence.jobs.insert(name.to_owned(), job);
     }
     let known = std::mem::take(&mut evidence.pods);
     let (before, mut kept): (Vec<_>, Vec<_>) = known.into_iter().partition(|pod| pod.attempt == *attempt);

@@ -12,9 +12,11 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::watch_object;
 use kube::{Api, Client, Config};
 use oncilla::api::names;
-use oncilla::client::{Meter, Options, connect, read, write};
+use oncilla::client::{Meter, Options, connect, connect_through, read, write};
 use serde::de::DeserializeOwned;
 use serde_json::json;
+
+use super::faults::Faults;
 
 /// Names the kubeconfig of a control plane that exists for tests.
 pub const KUBECONFIG: &str = "ONCILLA_TEST_KUBECONFIG";
@@ -50,6 +52,17 @@ impl Cluster {
     /// A client as Oncilla has it, with a meter of its own.
     pub async fn client(&self) -> (Client, Meter) {
         connect_as(&self.config).await
+    }
+
+    /// The same with faults where the wire is.
+    pub async fn client_through(&self, faults: &Faults) -> (Client, Meter) {
+        let options = Options {
+            config: Some(self.config.clone()),
+            ..Options::default()
+        };
+        connect_through(options, faults)
+            .await
+            .unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// A namespace of its own for one test, ready for pods.

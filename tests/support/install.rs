@@ -15,6 +15,7 @@ use tokio::sync::{Notify, OnceCell};
 use tokio::task::JoinHandle;
 
 use super::cluster::{Cluster, GENEROUS, Namespace};
+use super::faults::Faults;
 
 /// Applies the CRD and the admission policies, once in this process.
 pub async fn install(cluster: &Cluster) {
@@ -111,8 +112,13 @@ pub struct Oncilla {
 impl Oncilla {
     /// Starts it with a client and a meter of its own.
     pub async fn start(cluster: &Cluster, namespace: &Namespace) -> Oncilla {
+        Oncilla::start_with(cluster, namespace, &Faults::default()).await
+    }
+
+    /// The same with faults on its wire.
+    pub async fn start_with(cluster: &Cluster, namespace: &Namespace, faults: &Faults) -> Oncilla {
         install(cluster).await;
-        let (client, meter) = cluster.client().await;
+        let (client, meter) = cluster.client_through(faults).await;
         let options = Options {
             namespace: Some(namespace.name.clone()),
             ..Options::default()
