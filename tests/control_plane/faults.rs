@@ -89,7 +89,7 @@ async fn what_ends_while_no_controller_is_there_is_recorded_by_the_next() {
     gate.reached(1).await;
     oncilla.kill().await;
     gate.open();
-    crate::support::cluster::wait_for("the Job is complete", async || {
+    wait_for("the Job is complete", async || {
         let jobs = namespace.api::<Job>().list(&ListParams::default()).await.unwrap();
         let done = jobs
             .items
