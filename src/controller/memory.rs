@@ -49,6 +49,11 @@ impl Memory {
         }
     }
 
+    /// Another plan for the same generation.
+    pub fn replan(&mut self, generation: i64, plan: Arc<Plan>) {
+        self.plan = Some((generation, Ok(plan)));
+    }
+
     /// The newer of what the cache shows and what this process last wrote: the cache may lag behind our own commits.
     pub fn newest(&self, cached: Recorded) -> Recorded {
         match &self.latest {

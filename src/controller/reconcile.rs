@@ -29,8 +29,8 @@ use crate::report;
 const ROUNDS: usize = 8;
 /// Explanations read in one reconcile: a list of events is dear for the API server, and a fan-out may have a thousand pods.
 const EXPLANATIONS: usize = 20;
-/// Before a create that quota or a policy refused is tried again.
-const NOT_NOW: Duration = Duration::from_secs(15);
+/// The shortest and the longest wait before a create that quota or a policy refused is tried again: each try is a commit.
+const NOT_NOW: (Duration, Duration) = (Duration::from_secs(15), Duration::from_secs(300));
 /// After a conflict, while the cache catches up.
 const SOON: Duration = Duration::from_millis(50);
 /// A run that nothing wakes is looked at again after this long.
@@ -118,7 +118,7 @@ async fn rounds(run: &RunView, context: &Context, memory: &Mutex<Memory>) -> Res
     let mut unanswered = false;
     for _ in 0..ROUNDS {
         let recorded = lock(memory).newest(memory::recorded(&run).map_err(Error::Status)?);
-        let planned = plan_of(&run, memory);
+        let planned = plan_of(&run, &recorded, memory);
         let (decision, journal) = match &planned {
             Ok(plan) => decide_live(&run, plan, &recorded, context, memory).await,
             Err(faults) => {
@@ -186,7 +186,7 @@ async fn rounds(run: &RunView, context: &Context, memory: &Mutex<Memory>) -> Res
         let outcomes = act::act(&context.client, plan, &recorded.status, &justified).await;
         // What people are told must not keep a step from starting.
         events::publish(context, &run, &events::told(&journal, &decision.journal)).await;
-        let after = settle(plan, outcomes, context, memory, &recorded).await?;
+        let after = settle(plan, outcomes, context, memory, &recorded).await;
         unanswered |= after.unanswered;
         if after.again {
             continue;
@@ -291,7 +291,7 @@ async fn settle(
     context: &Context,
     memory: &Mutex<Memory>,
     recorded: &Recorded,
-) -> Result<After, Error> {
+) -> After {
     let mut after = After::default();
     for outcome in outcomes {
         match outcome {
@@ -313,7 +313,7 @@ async fn settle(
                 let Some(attempt) = attempt_named(plan, recorded, &name) else {
                     continue;
                 };
-                not_created(plan, name, attempt, meaning, context, memory, &mut after).await?;
+                not_created(plan, name, attempt, meaning, context, memory, &mut after).await;
             }
             Outcome::Unknown { what } => {
                 tracing::warn!(%what, "no answer; it is looked at again");
@@ -325,58 +325,55 @@ async fn settle(
             }
         }
     }
-    Ok(after)
+    after
 }
 
-/// The attempt whose Job has this name in the journal.
-fn attempt_named(plan: &Plan, recorded: &Recorded, name: &str) -> Option<AttemptId> {
+/// The attempt whose Job has this name in the journal, and when it was named.
+fn attempt_named(plan: &Plan, recorded: &Recorded, name: &str) -> Option<(AttemptId, Option<Time>)> {
     let steps = recorded.status.steps.as_ref()?;
     let (path, record) = steps
         .iter()
         .find(|(_, record)| record.job_name.as_deref() == Some(name))?;
     let step = plan.steps.iter().find(|step| step.path == *path)?;
-    Some((step.hash.clone(), record.attempt))
+    Some(((step.hash.clone(), record.attempt), record.attempt_time))
 }
 
 async fn not_created(
     plan: &Plan,
     name: String,
-    attempt: AttemptId,
+    (attempt, named): (AttemptId, Option<Time>),
     meaning: CreateMeaning,
     context: &Context,
     memory: &Mutex<Memory>,
     after: &mut After,
-) -> Result<(), Error> {
+) {
     let refusal = match meaning {
-        CreateMeaning::Exists { .. } => {
-            let found = live::existing_job(&context.client, &plan.run, &name, &attempt)
-                .await
-                .map_err(Error::Read)?;
-            match found {
-                live::Existing::Ours(job) => {
-                    lock(memory).created(name, *job);
-                    after.again = true;
-                    return Ok(());
-                }
-                live::Existing::Gone => {
-                    after.requeue(SOON);
-                    return Ok(());
-                }
-                live::Existing::Foreign(message) => Refusal::NameTaken { message },
+        CreateMeaning::Exists { .. } => match live::existing_job(&context.client, &plan.run, &name, &attempt).await {
+            Ok(live::Existing::Ours(job)) => {
+                lock(memory).created(name, *job);
+                after.again = true;
+                return;
             }
-        }
+            Ok(live::Existing::Foreign(message)) => Refusal::NameTaken { message },
+            Ok(live::Existing::Gone) => unanswered(&name, "what had the Job's name is gone; it is tried again", memory),
+            Err(error) => unanswered(
+                &name,
+                &format!("what has the Job's name cannot be read: {error}"),
+                memory,
+            ),
+        },
         CreateMeaning::Rejected { message } => Refusal::Rejected { message },
         CreateMeaning::NotNow(waiting) => Refusal::NotNow {
             waiting,
-            again: now().plus(NOT_NOW.as_millis() as i64),
+            again: now().plus(not_now(named.map_or(0, |named| now().since(named))).as_millis() as i64),
         },
         CreateMeaning::NamespaceTerminating => {
             lock(memory).namespace_terminating = true;
             after.again = true;
-            return Ok(());
+            return;
         }
         // Answered with yes elsewhere; and a run whose namespace is gone is gone.
-        CreateMeaning::Created | CreateMeaning::NamespaceGone => return Ok(()),
+        CreateMeaning::Created | CreateMeaning::NamespaceGone => return,
         // Nothing was created, and the record has to be renewed; the next create may come too late again.
         CreateMeaning::TooLate => unanswered(&name, "the create of the Job came too late; it is tried again", memory),
         CreateMeaning::Unknown { message } => {
@@ -386,7 +383,13 @@ async fn not_created(
     };
     lock(memory).refusals.insert(name, refusal);
     after.again = true;
-    Ok(())
+}
+
+/// How long to wait after a refusal for now, `waited` milliseconds after the attempt was named: it adds a quarter at most to what a
+/// step waits, and a step that waits for days does not write every few seconds.
+fn not_now(waited: i64) -> Duration {
+    let quarter = Duration::from_millis(waited.max(0).unsigned_abs() / 4);
+    quarter.clamp(NOT_NOW.0, NOT_NOW.1)
 }
 
 /// A create that decides nothing is tried again after a growing wait. Without it the commit before each try would itself wake the
@@ -399,8 +402,8 @@ fn unanswered(name: &str, message: &str, memory: &Mutex<Memory>) -> Refusal {
     }
 }
 
-fn plan_of(run: &RunView, memory: &Mutex<Memory>) -> Planned {
-    lock(memory).plan(generation(run), || {
+fn plan_of(run: &RunView, recorded: &Recorded, memory: &Mutex<Memory>) -> Planned {
+    let planned = lock(memory).plan(generation(run), || {
         let info = RunInfo {
             name: run.metadata.name.clone().unwrap_or_default(),
             namespace: run.metadata.namespace.clone().unwrap_or_default(),
@@ -411,7 +414,15 @@ fn plan_of(run: &RunView, memory: &Mutex<Memory>) -> Planned {
             let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
             lines.join("; ")
         })
-    })
+    });
+    match (planned, &recorded.status.idempotency) {
+        (Ok(plan), Some(recorded)) if plan.idempotency_key.as_deref() != Some(recorded.key.as_str()) => {
+            let plan = Arc::new(Plan::clone(&plan).with_recorded_key(&recorded.key));
+            lock(memory).replan(generation(run), plan.clone());
+            Ok(plan)
+        }
+        (planned, _) => planned,
+    }
 }
 
 /// `spec.control`, which may change while the run goes on.
@@ -454,6 +465,39 @@ fn until(time: Time) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_for_now_is_asked_again_less_and_less_often() {
+        for (waited, wait) in [(-5, 15), (0, 15), (120_000, 30), (3_600_000, 300)] {
+            assert_eq!(not_now(waited), Duration::from_secs(wait));
+        }
+    }
+
+    #[test]
+    fn the_keys_of_a_started_run_stay_when_its_labels_change() {
+        let run = |label: &str| RunView {
+            metadata: serde_json::from_value(serde_json::json!({
+                "name": "r", "namespace": "n", "uid": "u", "generation": 1, "labels": {"order": label},
+            }))
+            .unwrap(),
+            spec: serde_json::json!({
+                "idempotency": {"key": "order-$[[ run.labels.order ]]"},
+                "steps": [{"name": "a", "container": {"image": "i"}}],
+            }),
+            ..RunView::default()
+        };
+        let key = |label: &str, recorded: &Recorded| {
+            let plan = plan_of(&run(label), recorded, &Mutex::default()).unwrap();
+            (plan.idempotency_key.clone(), plan.steps[0].key.clone())
+        };
+        let mut recorded = Recorded::read(Default::default(), String::new());
+        let before = key("1042", &recorded);
+        assert_ne!(before, key("1043", &recorded), "nothing has begun");
+        recorded.status.idempotency = Some(crate::api::status::IdempotencyStatus {
+            key: "order-1042".into(),
+        });
+        assert_eq!(before, key("1043", &recorded));
+    }
 
     #[tokio::test]
     async fn a_panic_in_one_run_is_an_error_of_that_run() {

@@ -56,6 +56,19 @@ pub struct Plan {
     pub idempotency_key: Option<String>,
 }
 
+impl Plan {
+    /// The same plan for a run that was started with this `idempotency.key`. What a key is made from may change while a run goes on
+    /// (its labels), and the steps' keys must not.
+    pub fn with_recorded_key(mut self, key: &str) -> Plan {
+        let namespace = self.run.namespace.as_str();
+        for step in &mut self.steps {
+            step.key = step_key(names::Lineage::Key { namespace, key }, &step.path);
+        }
+        self.idempotency_key = Some(key.to_owned());
+        self
+    }
+}
+
 /// What identifies a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunInfo {
