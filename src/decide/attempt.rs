@@ -3,13 +3,26 @@
 use super::graph::{Stop, one_line};
 use super::output::StepOutput;
 use super::verdict::{self, StepTemplate, Times, Verdict};
-use super::{CLOCK_SKEW, EARLIER_ATTEMPTS, Effect, LOOK_AGAIN, Query, Run, WORTH_A_QUESTION, WORTH_A_WRITE};
+use super::{
+    CLOCK_SKEW, EARLIER_ATTEMPTS, Effect, FEW_EARLIER_ATTEMPTS, LOOK_AGAIN, MANY_STEPS, MAX_OUTPUTS, Query, Run,
+    SHORT_MESSAGE, WORTH_A_QUESTION, WORTH_A_WRITE,
+};
 use crate::api::names::CREATE_WINDOW_SECONDS;
 use crate::api::status::{EarlierAttempt, Record};
 use crate::api::time::Time;
 use crate::api::words::{StepPhase, StepReason};
-use crate::evidence::{AttemptId, JobEvidence, JobState, Node, PodEvidence, Refusal, Waiting};
+use crate::evidence::{AttemptId, JobEvidence, JobState, Node, PodEvidence, Refusal, Waiting, cut};
 use crate::plan::{self, StepPlan};
+
+/// Bytes of `text` as a string in JSON.
+fn written_as_json(text: &str) -> usize {
+    let bytes = text.bytes().map(|byte| match byte {
+        b'"' | b'\\' => 2,
+        0..0x20 => 6,
+        _ => 1,
+    });
+    bytes.sum::<usize>() + 2
+}
 
 /// How an attempt ended without success.
 struct Ended {
@@ -93,7 +106,17 @@ impl<'a> Run<'a> {
         });
     }
 
-    fn write(&mut self, step: &StepPlan, record: Record) {
+    fn write(&mut self, step: &StepPlan, mut record: Record) {
+        let many = self.plan.steps.len() > MANY_STEPS;
+        let most = if many { FEW_EARLIER_ATTEMPTS } else { EARLIER_ATTEMPTS };
+        let surplus = record.earlier_attempts.len().saturating_sub(most);
+        record.earlier_attempts.drain(..surplus);
+        if many {
+            let earlier = record.earlier_attempts.iter_mut().map(|attempt| &mut attempt.message);
+            for message in earlier.chain([&mut record.message]).flatten() {
+                *message = cut(message, SHORT_MESSAGE);
+            }
+        }
         self.out.journal.steps.insert(step.path.clone(), record);
     }
 
@@ -145,6 +168,27 @@ impl<'a> Run<'a> {
         record.start_time = self.started(times.started).or(record.start_time);
         record.completion_time = Some(self.end_time(&record, times.finished));
         record.exit_code = Some(0);
+        let outputs = self
+            .out
+            .journal
+            .steps
+            .values()
+            .filter_map(|record| record.output.as_deref());
+        let together: usize = outputs.chain([output.text.as_str()]).map(written_as_json).sum();
+        if together > MAX_OUTPUTS {
+            // A status that is too large could never be written again, and the run would stand still for ever.
+            let message = format!(
+                "the outputs of this run would have {together} bytes together, limit {MAX_OUTPUTS}: keep large results elsewhere \
+                 and give where they are"
+            );
+            return self.finalize(
+                step,
+                record,
+                StepPhase::Failed,
+                StepReason::OutputTooLarge,
+                Some(message),
+            );
+        }
         record.output = Some(output.text);
         record.output_type = Some(output.output_type);
         self.finalize(step, record, StepPhase::Succeeded, StepReason::Completed, None);
@@ -565,8 +609,6 @@ impl<'a> Run<'a> {
             start_time: record.start_time,
             completion_time: record.completion_time.unwrap_or(self.now),
         });
-        let surplus = record.earlier_attempts.len().saturating_sub(EARLIER_ATTEMPTS);
-        record.earlier_attempts.drain(..surplus);
         record.phase = StepPhase::Pending;
         record.reason = Some(StepReason::Backoff);
         record.message = None;

@@ -98,6 +98,15 @@ const LOOK_AGAIN: i64 = 10_000;
 const CLOCK_SKEW: i64 = 30_000;
 /// Most entries in `earlierAttempts`.
 const EARLIER_ATTEMPTS: usize = 10;
+/// Most bytes of all outputs of a run together, as JSON writes them: spec and status are one object, and the API server takes
+/// no more than 1.5 MiB.
+const MAX_OUTPUTS: usize = 512 * 1_024;
+/// A run of more steps keeps less of each, for the same reason.
+const MANY_STEPS: usize = 200;
+/// Most entries in `earlierAttempts` of a step of such a run.
+const FEW_EARLIER_ATTEMPTS: usize = 2;
+/// Most bytes of a message of such a run.
+const SHORT_MESSAGE: usize = 200;
 
 /// Decides.
 pub fn decide(input: &Input<'_>) -> Decision {

@@ -407,3 +407,45 @@ fn a_clock_that_goes_back_does_not_take_the_journal_back() {
     assert!(world.record("b").attempt_time.unwrap() >= world.record("a").completion_time.unwrap());
     assert!(world.record("b").fence >= START, "a fence never goes back: {end}");
 }
+
+#[test]
+fn outputs_that_no_status_can_hold_together_fail_the_step_and_not_the_write() {
+    let steps: Vec<_> = (0..140).map(|n| step(&format!("s{n}"), json!({}))).collect();
+    let mut world = World::new(json!({"onStepFailure": "Continue", "steps": steps}));
+    world.settle();
+    for n in 0..140 {
+        world.run(&format!("s{n}"), 0, &"x".repeat(4_000));
+    }
+    world.ends(RunPhase::Failed);
+    let outputs: usize = world
+        .journal
+        .steps
+        .values()
+        .filter_map(|record| record.output.as_ref())
+        .map(String::len)
+        .sum();
+    assert!((500_000..=512 * 1_024).contains(&outputs), "{outputs}");
+    assert_eq!(world.stands("s139"), (StepPhase::Failed, StepReason::OutputTooLarge));
+}
+
+#[test]
+fn a_run_of_very_many_steps_keeps_less_of_each() {
+    let retry = json!({"retry": {"maxAttempts": 9, "backoff": {"initial": "0s"}}});
+    let mut steps: Vec<_> = (1..300)
+        .map(|n| step(&format!("s{n}"), json!({"needs": ["s0"]})))
+        .collect();
+    steps.push(step("s0", retry));
+    let mut world = World::new(json!({"steps": steps}));
+    world.settle();
+    for _ in 0..4 {
+        world.run("s0", 1, &"why ".repeat(200));
+        world.pass(60_000);
+    }
+    let earlier = &world.record("s0").earlier_attempts;
+    assert_eq!((earlier.len(), earlier[1].attempt), (2, 4));
+    assert!(
+        earlier
+            .iter()
+            .all(|attempt| attempt.message.as_ref().is_some_and(|text| text.len() <= 200))
+    );
+}
