@@ -168,13 +168,13 @@ impl<'a> Run<'a> {
         record.start_time = self.started(times.started).or(record.start_time);
         record.completion_time = Some(self.end_time(&record, times.finished));
         record.exit_code = Some(0);
-        let outputs = self
-            .out
-            .journal
-            .steps
-            .values()
-            .filter_map(|record| record.output.as_deref());
-        let together: usize = outputs.chain([output.text.as_str()]).map(written_as_json).sum();
+        let recorded = self.outputs.unwrap_or_else(|| {
+            let records = self.out.journal.steps.values();
+            let outputs = records.filter_map(|record| record.output.as_deref());
+            outputs.map(written_as_json).sum()
+        });
+        let together = recorded + written_as_json(&output.text);
+        self.outputs = Some(recorded);
         if together > MAX_OUTPUTS {
             // A status that is too large could never be written again, and the run would stand still for ever.
             let message = format!(
@@ -189,6 +189,7 @@ impl<'a> Run<'a> {
                 Some(message),
             );
         }
+        self.outputs = Some(together);
         record.output = Some(output.text);
         record.output_type = Some(output.output_type);
         self.finalize(step, record, StepPhase::Succeeded, StepReason::Completed, None);

@@ -155,7 +155,11 @@ struct Run<'a> {
     jobs: BTreeMap<&'a str, Vec<(&'a str, &'a JobEvidence)>>,
     /// A step has failed in a way that fails the run.
     any_failed: bool,
+    /// Bytes of all outputs in the journal, as JSON writes them; counted when the first is added.
+    outputs: Option<usize>,
     out: Decision,
+    /// What `out.effects` holds.
+    asked_for: BTreeSet<Effect>,
 }
 
 impl<'a> Run<'a> {
@@ -178,10 +182,12 @@ impl<'a> Run<'a> {
             pods,
             jobs,
             any_failed: false,
+            outputs: None,
             out: Decision {
                 journal: input.journal.clone(),
                 ..Decision::default()
             },
+            asked_for: BTreeSet::new(),
         };
         run.any_failed = run.plan.steps.iter().any(|step| run.failed(step));
         run
@@ -221,7 +227,7 @@ impl<'a> Run<'a> {
     }
 
     fn act(&mut self, effect: Effect) {
-        if !self.out.effects.contains(&effect) {
+        if self.asked_for.insert(effect.clone()) {
             self.out.effects.push(effect);
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::world::{World, check_ratchet, is_terminal, step};
 use crate::api::words::{RunPhase, StepPhase};
 use crate::decide::Effect;
-use crate::evidence::ContainerState;
+use crate::evidence::{ContainerState, JobState};
 use crate::journal::Journal;
 
 /// What happens next; numbers choose among what can.
@@ -124,7 +124,7 @@ impl Story {
                         let path = &hash_of[&job.attempt.0];
                         let current = self.world.journal.steps[path].job_name.as_ref() == Some(*name);
                         let has_pod = self.world.evidence.pods.iter().any(|pod| pod.attempt == job.attempt);
-                        current && !has_pod && !job.closing && job.state == crate::evidence::JobState::Active
+                        current && !has_pod && !job.closing && job.state == JobState::Active
                     })
                     .map(|(_, job)| hash_of[&job.attempt.0].clone())
                     .collect();
@@ -194,6 +194,19 @@ impl Story {
             .path
             .clone();
         self.world.end(&path, exit_code, "out");
+        if which % 3 == 0 {
+            // The Job controller counts the pod later, or never: the pod was taken from it, or it is suspended.
+            let attempt = self.world.evidence.pods[at].attempt.clone();
+            for job in self
+                .world
+                .evidence
+                .jobs
+                .values_mut()
+                .filter(|job| job.attempt == attempt)
+            {
+                (job.state, job.suspended) = (JobState::Active, which % 2 == 0);
+            }
+        }
         if killed {
             let pod = self.world.evidence.pods.iter_mut().find(|pod| pod.uid == *uid).unwrap();
             (pod.deleting, pod.generation, pod.observed_generation) = (true, 2, Some(2));
@@ -218,6 +231,11 @@ impl Story {
                             .iter()
                             .any(|step| step.path == *path && step.hash == pod.attempt.0)
                     });
+                    let hash = crate::plan::names::path_hash(path);
+                    for job in self.world.evidence.jobs.values().filter(|job| job.attempt.0 == hash) {
+                        let over = job.attempt.1 == record.attempt || job.deleting || job.state != JobState::Active;
+                        assert!(over, "{path} starts beside a Job that may start a pod: {job:#?}");
+                    }
                     for pod in going {
                         assert!(
                             crate::decide::verdict::stopped(pod),
