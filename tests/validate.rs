@@ -341,6 +341,18 @@ fn a_file_of_faults_is_told_in_part() {
     assert!(report.more > 4_000, "{}", report.more);
 }
 
+/// The controller has to be brief; this has not.
+#[test]
+fn all_faults_of_the_controller_are_told_or_counted() {
+    let steps: String = (0..250)
+        .map(|i| format!("  - {{name: s{i}, container: {{image: a, args: [\"$[[ params.nope{i} ]]\"]}}}}\n"))
+        .collect();
+    let head = "apiVersion: oncilla.dev/v1alpha1\nkind: WorkflowRun\nmetadata: {name: a}\nspec:\n  steps:\n";
+    let report = check(format!("{head}{steps}").as_bytes());
+    assert_eq!((report.findings.len(), report.more), (manifest::Findings::MAX, 50));
+    assert_eq!(report.findings[199].message, "there is no param nope199");
+}
+
 #[test]
 fn many_notes_hide_no_error() {
     let others = "kind: ConfigMap\napiVersion: v1\n---\n".repeat(manifest::Findings::MAX + 1);

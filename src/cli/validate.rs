@@ -265,7 +265,9 @@ fn check_object(text: &str, object: &Node, base: &Path, schema: &Schema, finding
             .filter(|finding| finding.severity == Severity::Error)
             .map(|finding| Path(Path::parse(&finding.path).0.split_off(base.0.len())))
             .collect();
-        for fault in plan_faults(&value) {
+        let (faults, more) = plan_faults(&value);
+        own.count_more(more);
+        for fault in faults {
             let path = Path::parse(&fault.path);
             // A container that does not fit Kubernetes' type is one because of what was found in it.
             let whole = matches!(path.0.last(), Some(Segment::Key(key)) if key == "container" || key == "podTemplate");
@@ -309,7 +311,7 @@ fn is_param_name(name: &str) -> bool {
 }
 
 /// What the controller would refuse.
-fn plan_faults(object: &Value) -> Vec<plan::Fault> {
+fn plan_faults(object: &Value) -> (Vec<plan::Fault>, usize) {
     let metadata = &object["metadata"];
     let string = |value: &Value, default: &str| value.as_str().unwrap_or(default).to_owned();
     let labels: BTreeMap<_, _> = metadata["labels"]
@@ -325,7 +327,7 @@ fn plan_faults(object: &Value) -> Vec<plan::Fault> {
         uid: "00000000-0000-0000-0000-000000000000".into(),
         labels,
     };
-    plan::build(&run, &object["spec"]).err().unwrap_or_default()
+    plan::faults(&run, &object["spec"], Findings::MAX)
 }
 
 /// Whether an object is meant to be a run. Says what is wrong if it is nearly one, and what is passed over if it is not.

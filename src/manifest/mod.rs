@@ -119,6 +119,11 @@ impl Findings {
         }
     }
 
+    /// Counts findings that were not even made.
+    pub fn count_more(&mut self, more: usize) {
+        self.more += more;
+    }
+
     /// Whether another one would only be counted.
     pub fn is_full(&self, severity: Severity) -> bool {
         self.counts[severity as usize] >= Findings::MAX

@@ -108,7 +108,7 @@ pub fn type_words(kind: JsonType) -> &'static str {
     }
 }
 
-/// Fields of Kubernetes that are left out of a step on purpose.
+/// Fields of Kubernetes that are left out of a step on purpose, and what other workflow engines call ours.
 pub fn oncillas_own(name: &str) -> Option<&'static str> {
     Some(match name {
         "restartPolicy" | "restartPolicyRules" | "backoffLimit" | "activeDeadlineSeconds" => {
@@ -120,6 +120,14 @@ pub fn oncillas_own(name: &str) -> Option<&'static str> {
         }
         "nodeName" => "it would go past the scheduler: use nodeSelector",
         "containers" => "the step's container stands in container, others in initContainers",
+        "depends" | "dependencies" | "dependsOn" | "runAfter" => "the steps that come first stand in needs",
+        "retries" | "retryStrategy" => "write retry: {maxAttempts: …}; the first attempt counts",
+        "limit" => "write maxAttempts; the first attempt counts",
+        "if" | "condition" => "write when: $[[ … ]]",
+        "continueOn" | "onError" | "continueOnError" => "write failurePolicy: Ignore",
+        "script" | "run" => "write container: {command: [sh, -ec], args: [the script]}",
+        "inputs" | "arguments" | "parameters" => "write params",
+        "results" => "write output on a step, outputs on the run",
         "schedulingGates" => "the gates of a step's pod are Oncilla's",
         _ => return None,
     })

@@ -11,6 +11,10 @@ pub const MAX_FAULTS: usize = 50;
 /// Most characters of a fault's path and of its message.
 pub const MAX_CHARS: usize = 300;
 
+/// Bytes of path and message that each fault has on average, so that 50 faults fit into the 32 KiB of a condition's message in any
+/// alphabet.
+const ROOM: usize = 600;
+
 /// Something that keeps a run from starting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -30,13 +34,32 @@ impl fmt::Display for Fault {
 }
 
 /// Gathers faults.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Faults {
+    most: usize,
+    /// Bytes left for further faults.
+    room: usize,
     seen: BTreeSet<(String, String)>,
     told: Vec<Fault>,
 }
 
+impl Default for Faults {
+    fn default() -> Self {
+        Self::telling(MAX_FAULTS)
+    }
+}
+
 impl Faults {
+    /// Tells at most so many one by one.
+    pub fn telling(most: usize) -> Self {
+        Self {
+            most,
+            room: most * ROOM,
+            seen: BTreeSet::new(),
+            told: Vec::new(),
+        }
+    }
+
     /// What is wrong with the whole of what stands at `path`.
     pub fn add(&mut self, path: impl Into<String>, message: impl AsRef<str>) {
         self.push(path.into(), message.as_ref(), None);
@@ -55,14 +78,23 @@ impl Faults {
     fn push(&mut self, path: String, message: &str, part: Option<Range<usize>>) {
         let (path, message) = (shorten(&path), shorten(message));
         // What defaults have wrong is found again in every step.
-        if self.seen.insert((path.clone(), message.clone())) && !self.is_full() {
-            self.told.push(Fault { path, message, part });
+        if !self.seen.insert((path.clone(), message.clone())) || self.is_full() {
+            return;
+        }
+        // With what stands between two faults.
+        match self.room.checked_sub(path.len() + message.len() + 4) {
+            Some(room) => {
+                self.room = room;
+                self.told.push(Fault { path, message, part });
+            }
+            // None of the later ones is told before this one.
+            None => self.room = 0,
         }
     }
 
     /// Whether further faults are only counted.
     fn is_full(&self) -> bool {
-        self.told.len() >= MAX_FAULTS
+        self.told.len() >= self.most || self.room == 0
     }
 
     /// The one of `names` that was probably meant by `name`. None as well when the next fault is only counted: nobody would read it,
@@ -80,13 +112,24 @@ impl Faults {
     }
 
     /// `value` if there are no faults.
-    pub fn or<T>(mut self, value: T) -> Result<T, Vec<Fault>> {
-        if self.seen.is_empty() {
-            return Ok(value);
+    pub fn or<T>(self, value: T) -> Result<T, Self> {
+        match self.seen.is_empty() {
+            true => Ok(value),
+            false => Err(self),
         }
+    }
+
+    /// Those that are told, and how many more there are.
+    pub fn into_parts(self) -> (Vec<Fault>, usize) {
         let more = self.seen.len() - self.told.len();
+        (self.told, more)
+    }
+
+    /// Those that are told, and if there are more, how many.
+    pub fn into_list(self) -> Vec<Fault> {
+        let (mut told, more) = self.into_parts();
         if more > 0 {
-            self.told.push(Fault {
+            told.push(Fault {
                 path: "spec".into(),
                 message: match more {
                     1 => "and 1 more fault".into(),
@@ -95,7 +138,7 @@ impl Faults {
                 part: None,
             });
         }
-        Err(self.told)
+        told
     }
 }
 
@@ -147,7 +190,7 @@ mod tests {
         faults.add("spec.b", "x");
         faults.add("spec.a", "y");
         faults.add("spec.b", "x");
-        let faults: Vec<_> = faults.or(()).unwrap_err().iter().map(Fault::to_string).collect();
+        let faults: Vec<_> = faults.into_list().iter().map(Fault::to_string).collect();
         assert_eq!(faults, ["spec.b: x", "spec.a: y"]);
     }
 
@@ -158,16 +201,35 @@ mod tests {
             faults.add(format!("spec.steps[{i}]"), "no");
             faults.add(format!("spec.steps[{i}]"), "no");
         }
-        let faults = faults.or(()).unwrap_err();
+        let faults = faults.into_list();
         assert_eq!(faults.len(), MAX_FAULTS + 1);
         assert_eq!(faults[MAX_FAULTS].to_string(), "spec: and 23 more faults");
+    }
+
+    #[test]
+    fn all_faults_together_fit_into_a_condition() {
+        let mut faults = Faults::default();
+        for i in 0..73 {
+            faults.add(
+                format!("{i}{}", "\u{1f600}".repeat(MAX_CHARS)),
+                "\u{1f600}".repeat(MAX_CHARS),
+            );
+        }
+        faults.add("spec", "short");
+        let list: Vec<_> = faults.into_list().iter().map(Fault::to_string).collect();
+        assert!(list.join("; ").len() <= 32_768);
+        assert!(list.len() > 10, "{}", list.len());
+        assert_eq!(
+            list[list.len() - 1],
+            format!("spec: and {} more faults", 75 - list.len())
+        );
     }
 
     #[test]
     fn a_fault_is_one_line_of_bounded_length() {
         let mut faults = Faults::default();
         faults.add("é".repeat(MAX_CHARS + 1), format!("a\nb\u{7}{}", "é".repeat(1000)));
-        let fault = &faults.or(()).unwrap_err()[0];
+        let fault = &faults.into_list()[0];
         assert_eq!(fault.path.chars().count(), MAX_CHARS);
         assert_eq!(fault.message.chars().count(), MAX_CHARS);
         assert!(fault.message.starts_with("a b é"), "{}", fault.message);

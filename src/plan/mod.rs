@@ -31,7 +31,7 @@ pub use backoff::{Backoff, wait_ms};
 pub use fault::Fault;
 pub use names::{job_name, path_hash, step_key};
 pub use place::Origins;
-pub use validate::build;
+pub use validate::{build, faults};
 
 use crate::api::spec::{FailurePolicy, NeedsPolicy, OnStepFailure, OutputFormat};
 use crate::expr::{Expr, Tree};

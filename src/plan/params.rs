@@ -119,7 +119,7 @@ mod tests {
         let params = read(&Object::new(&spec, "spec", &mut faults).unwrap(), &mut faults);
         assert_eq!(params["a"], "$[[ x ]]");
         assert!(!params.contains_key("f"));
-        let faults: Vec<_> = faults.or(()).unwrap_err().into_iter().map(|fault| fault.path).collect();
+        let faults: Vec<_> = faults.into_list().into_iter().map(|fault| fault.path).collect();
         assert_eq!(faults, ["spec.params.b[0]", "spec.params.c", "spec.params.d-e"]);
     }
 }

@@ -33,9 +33,21 @@ const MAX_EXPRESSIONS: usize = 20_000;
 ///
 /// All faults, in the order of the spec, each once; at most [`MAX_FAULTS`](super::fault::MAX_FAULTS) and then how many more.
 pub fn build(run: &RunInfo, spec: &Value) -> Result<Plan, Vec<Fault>> {
-    let mut faults = Faults::default();
+    make(run, spec, Faults::default()).map_err(Faults::into_list)
+}
+
+/// The faults that [`build`] would find in `spec`, the first `most` of them, and how many more: a terminal has more room than a
+/// status.
+pub fn faults(run: &RunInfo, spec: &Value, most: usize) -> (Vec<Fault>, usize) {
+    match make(run, spec, Faults::telling(most)) {
+        Ok(_) => (Vec::new(), 0),
+        Err(faults) => faults.into_parts(),
+    }
+}
+
+fn make(run: &RunInfo, spec: &Value, mut faults: Faults) -> Result<Plan, Faults> {
     let Some(spec) = Object::new(spec, "spec", &mut faults) else {
-        return Err(faults.or(()).err().unwrap_or_default());
+        return Err(faults);
     };
     spec.only(
         &[
@@ -57,7 +69,7 @@ pub fn build(run: &RunInfo, spec: &Value) -> Result<Plan, Vec<Fault>> {
                 "there are {expressions} expressions, and the limit is {MAX_EXPRESSIONS}; what the defaults hold counts in every step"
             ),
         );
-        return Err(faults.or(()).err().unwrap_or_default());
+        return Err(faults);
     }
     let params = params::read(&spec, &mut faults);
     let inputs = Arc::new(Value::Object(params.clone().into_iter().collect()));
@@ -73,7 +85,7 @@ pub fn build(run: &RunInfo, spec: &Value) -> Result<Plan, Vec<Fault>> {
             "spec.steps",
             format!("a run has at most {MAX_STEPS} steps, and this one {}", given.len()),
         );
-        return Err(faults.or(()).err().unwrap_or_default());
+        return Err(faults);
     }
     let names = Names {
         params: Arc::clone(&inputs),
