@@ -243,6 +243,7 @@ fn print(length: usize, passages: &[Passage], chains: &[Chain]) {
         chains.len(),
         passages.len()
     );
+    println!("{}", machine());
     println!("{:50} {:>12} {:>12}", "", "median ms", "p90 ms");
     for (what, part) in PARTS {
         let mut times: Vec<Duration> = passages.iter().map(part).collect();
@@ -271,6 +272,14 @@ fn print(length: usize, passages: &[Passage], chains: &[Chain]) {
         let each = all as f64 / runs;
         println!("{:50} {each:>12.1}   a run, {:.2} a step", what, each / length as f64);
     }
+}
+
+/// What else kept the machine busy decides about these figures.
+fn machine() -> String {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or("?");
+    format!("{cores} cores, load {load}")
 }
 
 /// The smallest time that `percent` of them do not exceed; they are sorted.
