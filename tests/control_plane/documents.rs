@@ -51,18 +51,26 @@ fn manifests(path: &Path) -> Vec<Manifest> {
     let blocks = match path.extension().and_then(|extension| extension.to_str()) {
         Some("yaml" | "yml") => vec![(1, text())],
         Some("md") => yaml_blocks(&text()),
-        _ => Vec::new(),
+        _ => return Vec::new(),
     };
     let mut found = Vec::new();
     for (line, block) in blocks {
         for text in block.split("\n---\n") {
-            if text.lines().any(|line| line.trim_end() == "kind: WorkflowRun") {
+            if text.lines().any(is_kind) {
                 let (place, text) = (format!("{name}, from line {line}"), text.to_owned());
                 found.push(Manifest { place, text });
             }
         }
     }
+    // One in another kind of block, or in none, would not be looked at.
+    let written = text().lines().filter(|line| is_kind(line.trim_start())).count();
+    assert_eq!(found.len(), written, "{name}: WorkflowRuns in yaml blocks, and all");
     found
+}
+
+/// Whether the line makes its document a WorkflowRun.
+fn is_kind(line: &str) -> bool {
+    line.trim_end() == "kind: WorkflowRun"
 }
 
 /// The fenced blocks marked yaml, each with the number of its first line and without the indentation of its fence.

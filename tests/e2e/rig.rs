@@ -311,7 +311,7 @@ pub async fn jobs(namespace: &Namespace, run: &str) -> Vec<(String, String)> {
     jobs
 }
 
-/// The attempts whose container was made and ended by itself, as the path of their step and their number; every one must have
+/// The attempts whose container was made and has ended, as the path of their step and their number; every one must have
 /// been made once. Pods that were deleted are gone.
 pub async fn executions(namespace: &Namespace, run: &str) -> Vec<(String, String)> {
     let selector = format!("{}={run}", names::LABEL_RUN);
@@ -330,7 +330,10 @@ pub async fn executions(namespace: &Namespace, run: &str) -> Vec<(String, String
                 "{}: a container was made twice",
                 pod.name_any()
             );
-            if status.name == names::MAIN_CONTAINER && status.state.is_some_and(|state| state.terminated.is_some()) {
+            // Of a container that was never made the kubelet says at the end that it terminated, too.
+            let terminated = status.state.and_then(|state| state.terminated);
+            let was_made = terminated.is_some_and(|it| it.container_id.is_some_and(|id| !id.is_empty()));
+            if status.name == names::MAIN_CONTAINER && was_made {
                 ended.push(attempt_of(&pod));
             }
         }
