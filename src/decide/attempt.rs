@@ -4,8 +4,8 @@ use super::graph::{Stop, one_line};
 use super::output::StepOutput;
 use super::verdict::{self, StepTemplate, Times, Verdict};
 use super::{
-    CLOCK_SKEW, EARLIER_ATTEMPTS, Effect, FEW_EARLIER_ATTEMPTS, LOOK_AGAIN, MANY_STEPS, MAX_OUTPUTS, Query, Run,
-    SHORT_MESSAGE, WORTH_A_QUESTION, WORTH_A_WRITE,
+    CLOCK_SKEW, EARLIER_ATTEMPTS, Effect, FEW_EARLIER_ATTEMPTS, LOOK_AGAIN, MANY_STEPS, MAX_OUTPUTS, Query,
+    RUNNING_WORTH_A_WRITE, Run, SHORT_MESSAGE, WORTH_A_QUESTION, WORTH_A_WRITE,
 };
 use crate::api::names::CREATE_WINDOW_SECONDS;
 use crate::api::status::{EarlierAttempt, Record};
@@ -345,7 +345,7 @@ impl<'a> Run<'a> {
         match verdict {
             Verdict::Running { started, .. } => {
                 let started = self.started(*started);
-                let worth = started.unwrap_or(self.now).plus(WORTH_A_WRITE);
+                let worth = started.unwrap_or(self.now).plus(RUNNING_WORTH_A_WRITE);
                 if record.phase == StepPhase::Running || self.now >= worth {
                     record.phase = StepPhase::Running;
                     record.reason = Some(StepReason::Started);

@@ -88,8 +88,11 @@ pub enum Query {
     Node { name: String },
 }
 
-/// Milliseconds an attempt lives before its phase or what it waits for is worth a write.
+/// Milliseconds an attempt waits before what it waits for is worth a write.
 const WORTH_A_WRITE: i64 = 1_000;
+/// Milliseconds a container runs before that is worth a write. The kubelet's times are whole seconds, and it tells of an end a second
+/// or two late: with less, steps that end at once would be written as Running too.
+const RUNNING_WORTH_A_WRITE: i64 = 3_000;
 /// Milliseconds after which a Job without a pod is asked for its reason.
 const WORTH_A_QUESTION: i64 = 3_000;
 /// Milliseconds between two looks at something that no watch reports.

@@ -91,7 +91,7 @@ fn a_job_that_is_gone_with_its_pods_is_a_lost_attempt() {
     let mut world = one();
     world.settle();
     world.start("a");
-    world.pass(2_000);
+    world.pass(4_000);
     assert_eq!(world.stands("a"), (StepPhase::Running, StepReason::Started));
     world.evidence.jobs.clear();
     world.evidence.pods.clear();
@@ -182,10 +182,10 @@ fn running_is_written_only_when_the_step_lives_long_enough() {
     let mut world = one();
     world.settle();
     world.start("a");
-    world.pass(500);
+    world.pass(2_900);
     assert_eq!(world.stands("a"), (StepPhase::Pending, StepReason::Starting));
     assert!(world.wake.is_some());
-    world.pass(600);
+    world.pass(100);
     assert_eq!(world.stands("a"), (StepPhase::Running, StepReason::Started));
     assert!(world.record("a").pod_uid.is_some() && world.record("a").job_uid.is_some());
 }
