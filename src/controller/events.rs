@@ -105,6 +105,18 @@ fn told_of_step(path: &str, before: Option<&Record>, after: &Record) -> Option<T
     }
 }
 
+/// What is worth telling of a spec that is not sound: its faults, as many as an event holds, once for each edit.
+pub fn told_of_spec(before: &Journal, after: &Journal, faults: &str) -> Option<Told> {
+    let of = |journal: &Journal| (journal.reason, journal.observed_generation);
+    let refused = after.reason == Some(RunReason::InvalidSpec) && of(before) != of(after);
+    refused.then(|| Told {
+        about: format!("metadata.generation{{{}}}", after.observed_generation),
+        warning: true,
+        reason: RunReason::InvalidSpec.as_str(),
+        note: faults.to_owned(),
+    })
+}
+
 /// The API server does not take the status, which is seen nowhere else.
 pub fn refused(message: &str) -> Told {
     Told {
@@ -185,6 +197,24 @@ mod tests {
         let told = told(&before, &after);
         assert_eq!((told.len(), told[0].reason), (2, told[1].reason));
         assert_ne!(told[0].about, told[1].about);
+    }
+
+    #[test]
+    fn the_faults_of_a_spec_are_told_once_for_each_edit() {
+        let before = Journal::default();
+        let mut after = before.clone();
+        assert_eq!(told_of_spec(&before, &after, "f"), None);
+        (after.reason, after.observed_generation) = (Some(RunReason::InvalidSpec), 1);
+        let first = told_of_spec(&before, &after, "spec.a: x; spec.b: y").unwrap();
+        assert_eq!(
+            (first.reason, first.note.as_str()),
+            ("InvalidSpec", "spec.a: x; spec.b: y")
+        );
+        assert_eq!(told_of_spec(&after, &after, "f"), None);
+        let mut edited = after.clone();
+        edited.observed_generation = 2;
+        let second = told_of_spec(&after, &edited, "f").unwrap();
+        assert_ne!(first.about, second.about);
     }
 
     #[test]

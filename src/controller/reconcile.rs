@@ -171,7 +171,11 @@ async fn rounds(run: &RunView, context: &Context, memory: &Mutex<Memory>) -> Res
         };
         let plan = match &planned {
             Ok(plan) => plan,
-            Err(_) if recorded.status.start_time.is_none() => return Ok(GONE),
+            Err(faults) if recorded.status.start_time.is_none() => {
+                let told = events::told_of_spec(&journal, &decision.journal, faults);
+                events::publish(context, &run, told.as_slice()).await;
+                return Ok(GONE);
+            }
             Err(_) if decision.journal.is_ended() => {
                 let released = super::sweep::release_all(context, &namespace(&run), &uid(&run)).await;
                 return Ok(Settled {

@@ -162,7 +162,7 @@ async fn a_spec_of_many_faults_is_refused_in_bounded_words() {
     let notes = warnings(&namespace, "many").await;
     assert_eq!(notes.len(), 1, "{notes:?}");
     assert!(
-        notes[0].contains("spec.steps[0].when") && notes[0].len() <= 1_024,
+        notes[0].contains("spec.steps[1].when") && notes[0].len() <= 1_024,
         "{notes:?}"
     );
     namespace.finish().await;
