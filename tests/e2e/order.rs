@@ -30,9 +30,10 @@ impl Database {
             let home = std::env::var("HOME").unwrap_or_else(|_| "/root".into());
             format!("{home}/.cache/oncilla")
         });
+        // Tests on another cluster of this machine have a server of their own.
         let database = Database {
+            folder: PathBuf::from(cache).join(format!("postgres/e2e-{address}")),
             address,
-            folder: PathBuf::from(cache).join("postgres/e2e"),
         };
         database.script(&["start"]).await;
         database
