@@ -194,7 +194,7 @@ impl Story {
             .path
             .clone();
         self.world.end(&path, exit_code, "out");
-        if which % 3 == 0 {
+        if which.is_multiple_of(3) {
             // The Job controller counts the pod later, or never: the pod was taken from it, or it is suspended.
             let attempt = self.world.evidence.pods[at].attempt.clone();
             for job in self
@@ -204,7 +204,7 @@ impl Story {
                 .values_mut()
                 .filter(|job| job.attempt == attempt)
             {
-                (job.state, job.suspended) = (JobState::Active, which % 2 == 0);
+                (job.state, job.suspended) = (JobState::Active, which.is_multiple_of(2));
             }
         }
         if killed {
