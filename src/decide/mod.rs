@@ -4,9 +4,12 @@
 //! the questions that must be answered before more can be said, and when to look again if nothing happens before.
 
 mod attempt;
+mod between;
+mod closing;
 mod ends;
 mod graph;
 pub mod output;
+mod record;
 #[cfg(test)]
 mod tests;
 pub mod verdict;
