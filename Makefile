@@ -8,7 +8,7 @@ help: ## Says what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "Variables: ONCILLA_CACHE, ONCILLA_KUBECONFIG (use this cluster for demo, e2e and run), ONCILLA_PROFILE (dev or release),"
-	@echo "ONCILLA_AUDIT; dev/cluster explains them."
+	@echo "ONCILLA_AUDIT; dev/cluster and dev/image explain them."
 
 demo: ## Runs the order workflow on a real cluster, with Oncilla installed by its chart
 	@demo/run.sh

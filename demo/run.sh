@@ -145,7 +145,7 @@ install_oncilla() {
   # The tag stays the same from build to build, so the pod would too; the image's digest makes the difference.
   build=$(sha256sum <"$(dev/image file oncilla)" | cut -c1-16)
   logged helm env KUBECONFIG="$(dev/cluster kubeconfig "$CLUSTER")" "$helm" upgrade --install oncilla charts/oncilla \
-    --namespace $SYSTEM --create-namespace --force-conflicts \
+    --namespace $SYSTEM --create-namespace --force-conflicts --take-ownership \
     --set image.repository=oncilla.dev/oncilla,image.tag=dev,image.pullPolicy=IfNotPresent,log.format=pretty \
     --set-string "podAnnotations.oncilla\.dev/build=$build"
   logged namespace kubectl label namespace $SYSTEM pod-security.kubernetes.io/enforce=restricted --overwrite

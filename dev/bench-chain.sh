@@ -39,7 +39,7 @@ prepare() {
   KUBECTL=$(dev/tools.sh path kubectl)
   local build
   build=$(sha256sum <"$(dev/image file oncilla)" | cut -c1-16)
-  "$(dev/tools.sh path helm)" upgrade --install oncilla charts/oncilla --namespace $SYSTEM --create-namespace --force-conflicts \
+  "$(dev/tools.sh path helm)" upgrade --install oncilla charts/oncilla --namespace $SYSTEM --create-namespace --force-conflicts --take-ownership \
     --set image.repository=oncilla.dev/oncilla,image.tag=dev,image.pullPolicy=IfNotPresent \
     --set-string "podAnnotations.oncilla\.dev/build=$build" >"$LOG" 2>&1 || die "the chart cannot be installed (log: $LOG)"
   kubectl -n $SYSTEM rollout status deployment/oncilla --timeout=${LIMIT}s >"$LOG" 2>&1 \

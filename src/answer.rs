@@ -10,7 +10,7 @@ use kube::core::Status;
 
 use crate::api::names::POLICY_CREATE_BEFORE;
 use crate::api::words::StepReason;
-use crate::evidence::Waiting;
+use crate::evidence::{Waiting, cause};
 
 /// The reason of a [`Status`] made out of an answer that is none. kube writes the same.
 pub const NOT_A_STATUS: &str = "Failed to parse error data";
@@ -151,7 +151,10 @@ pub enum CreateMeaning {
 
 /// What an answer to the create of a Job means.
 pub fn create(answer: Answer) -> CreateMeaning {
-    let not_now = |reason, message| CreateMeaning::NotNow(Waiting { reason, message });
+    let not_now = |reason, message: String| {
+        let message = cause(&message).to_owned();
+        CreateMeaning::NotNow(Waiting { reason, message })
+    };
     match answer {
         Answer::Acknowledged => CreateMeaning::Created,
         Answer::Exists { message } => CreateMeaning::Exists { message },

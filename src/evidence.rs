@@ -204,6 +204,15 @@ pub fn written_bytes(message: &str) -> usize {
     message.len() - 2 * message.matches(char::REPLACEMENT_CHARACTER).count()
 }
 
+/// What a no says, without the name of the object that was to be made: that is long, and nobody chose it.
+pub fn cause(message: &str) -> &str {
+    let made = ["Error creating: pods \"", "jobs.batch \""];
+    let Some(rest) = made.iter().find_map(|prefix| message.strip_prefix(prefix)) else {
+        return message;
+    };
+    rest.split_once("\" is forbidden: ").map_or(message, |(_, cause)| cause)
+}
+
 /// `text` on one line, with every run of white space and control characters as one space, and at most `max` characters long; what
 /// is cut is shown by an ellipsis.
 pub fn one_line(text: &str, max: usize) -> String {
@@ -241,6 +250,27 @@ pub fn cut(text: &str, max: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cause_comes_without_the_name_of_what_was_to_be_made() {
+        for (message, told) in [
+            (
+                r#"Error creating: pods "a-x-1" is forbidden: exceeded quota: q"#,
+                "exceeded quota: q",
+            ),
+            (
+                r#"jobs.batch "a-x" is forbidden: exceeded quota: q"#,
+                "exceeded quota: q",
+            ),
+            (
+                r#"Error creating: pods "a" is invalid"#,
+                r#"Error creating: pods "a" is invalid"#,
+            ),
+            ("other words", "other words"),
+        ] {
+            assert_eq!(cause(message), told);
+        }
+    }
 
     #[test]
     fn a_line_is_one_line_and_no_longer_than_asked() {

@@ -24,7 +24,7 @@ claim_target() {
   local owner=$CARGO_TARGET_DIR/.clone
   [ "$(cat "$owner" 2>/dev/null)" != "$ONCILLA_ROOT" ] || return 0
   mkdir -p "$CARGO_TARGET_DIR"
-  (cd "$ONCILLA_ROOT" && find Cargo.toml src tests benches demo -name '*.rs' -exec touch {} + 2>/dev/null) || true
+  (cd "$ONCILLA_ROOT" && find src tests benches demo -name '*.rs' -exec touch {} + 2>/dev/null) || true
   printf '%s\n' "$ONCILLA_ROOT" >"$owner"
 }
 claim_target

@@ -191,13 +191,26 @@ build_builtin() {
   esac
 }
 
+# What the programs are made from. Cargo goes by time, and would compile a fresh clone's sources again.
+tree_key() {
+  (cd "$ONCILLA_ROOT" && {
+    rustc -vV
+    find Cargo.toml Cargo.lock .cargo src demo/shop -type f -print0 | sort -z | xargs -0 sha256sum
+  }) | short_hash
+}
+
 # build_from_tree REFERENCE PACKAGE: an image FROM scratch with one static program, run by nobody.
 build_from_tree() {
   local profile=${ONCILLA_PROFILE:-release} target folder program
   case $profile in release) folder=release ;; dev) folder=debug ;; *) die "ONCILLA_PROFILE is release or dev, not $profile" ;; esac
   target=$(sed -n 's/^target = "\(.*\)"$/\1/p' "$ONCILLA_ROOT/.cargo/config.toml")
-  (cd "$ONCILLA_ROOT" && cargo build --locked --profile "$profile" --package "$2" --bin "$2") >&2
-  program=$CARGO_TARGET_DIR/$target/$folder/$2
+  program=$ONCILLA_CACHE/bin/$2-$profile-$(tree_key)/$2
+  if [ ! -x "$program" ]; then
+    (cd "$ONCILLA_ROOT" && cargo build --locked --profile "$profile" --package "$2" --bin "$2") >&2
+    mkdir -p "$(dirname "$program")"
+    cp "$CARGO_TARGET_DIR/$target/$folder/$2" "$program.new"
+    mv -f "$program.new" "$program"
+  fi
   if [ "$profile" = dev ]; then
     # Debug information is ten times the program, and the node has no use for it.
     mkdir -p "$IMAGES"

@@ -92,7 +92,7 @@ words! {
         Failed,
         /// It was not run, because its condition or the steps before it say so.
         Skipped,
-        /// It was stopped, or not started, because the run was.
+        /// It was stopped because the run was.
         Cancelled,
         /// Its effect may or may not have happened.
         InDoubt,
@@ -186,7 +186,7 @@ words! {
         NeedSkipped,
         /// A step that it needs failed.
         NeedFailed,
-        /// Another step's failure stopped the run before this one started.
+        /// The run was stopping before this one started: it was cancelled, a step had failed, or its namespace was being deleted.
         RunStopping,
         /// The run was cancelled.
         RunCancelled,

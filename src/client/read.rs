@@ -92,14 +92,6 @@ pub async fn list<K: DeserializeOwned>(
     }
 }
 
-pub async fn list_jobs<K: DeserializeOwned>(
-    client: &Client,
-    namespace: Option<&str>,
-    selector: &str,
-) -> Result<Vec<K>, kube::Error> {
-    list(client, JOBS, namespace, selector).await
-}
-
 pub async fn list_pods<K: DeserializeOwned>(
     client: &Client,
     namespace: Option<&str>,

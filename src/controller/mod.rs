@@ -54,7 +54,9 @@ impl Default for Options {
 pub enum Error {
     #[error(transparent)]
     Client(#[from] client::Error),
-    #[error("cannot listen on {address} for health checks: {error}")]
+    #[error(
+        "cannot listen on {address} for health checks: {error}; choose another with --health-address or ONCILLA_HEALTH_ADDRESS (port 0: any)"
+    )]
     Listen { address: SocketAddr, error: std::io::Error },
     #[error("the API server does not know WorkflowRuns: apply the CRDs first (kubectl apply -f crds/): {0}")]
     NoCrd(#[source] kube::Error),

@@ -158,7 +158,7 @@ fn unfinished(pod: &PodEvidence) -> Verdict {
 
 /// Whether a pod of a final phase has ended in truth, else what speaks against it.
 ///
-/// Failed may be the word of the pod garbage collector, which does not ask the node: the process goes on (F6). Then a container is
+/// Failed may be the word of the pod garbage collector, which does not ask the node: the process goes on. Then a container is
 /// running by the kubelet's last word; or it was waiting by that, and may have begun since.
 fn ended(pod: &PodEvidence) -> Result<(), String> {
     let node = node_name(pod);
@@ -377,7 +377,7 @@ fn terminated(container: &ContainerEvidence) -> Option<&Terminated> {
     }
 }
 
-/// Whether a terminated state speaks of a container that a runtime has made (F12).
+/// Whether a terminated state speaks of a container that a runtime has made.
 fn is_evidence(container: &Terminated) -> bool {
     container.has_id && container.reason != STATUS_UNKNOWN
 }

@@ -143,10 +143,6 @@ impl Template {
         }
     }
 
-    pub fn is_literal(&self) -> bool {
-        matches!(self, Self::Literal(_))
-    }
-
     /// The expressions, in order.
     pub fn exprs(&self) -> impl Iterator<Item = &Expr> {
         let (value, parts) = match self {

@@ -181,7 +181,8 @@ impl Advice<'_> {
             return;
         };
         let text = script.as_str().unwrap_or_default();
-        let Some(start) = text.find("$[[") else {
+        // An escaped `$$[[` is text.
+        let Some(start) = first_expression(text) else {
             return;
         };
         let end = text[start..].find("]]").map_or(text.len(), |end| start + end + 2);
@@ -199,9 +200,27 @@ impl Advice<'_> {
     }
 }
 
+/// Where the first expression in `text` begins, its `$[[` included.
+fn first_expression(text: &str) -> Option<usize> {
+    let mut found = text.match_indices("$[[").map(|(at, _)| at);
+    found.find(|at| !text[..*at].ends_with('$'))
+}
+
 /// `-c`, alone or with other letters as in `-ec`: what follows is a program.
 fn runs_text(word: &str) -> bool {
     word.strip_prefix('-').is_some_and(|letters| {
         letters.ends_with('c') && letters.len() <= 6 && letters.bytes().all(|b| b.is_ascii_lowercase())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_escaped_expression_is_text() {
+        assert_eq!(first_expression("echo $[[ params.x ]]"), Some(5));
+        assert_eq!(first_expression("echo $$[[ a ]]"), None);
+        assert_eq!(first_expression("echo $$[[ a $[[ params.x ]]"), Some(12));
+    }
 }

@@ -4,7 +4,7 @@
 
 use super::views::EventView;
 use crate::api::words::StepReason;
-use crate::evidence::Waiting;
+use crate::evidence::{Waiting, cause};
 
 /// Why the Job or pod that `events` are about has not begun, by the latest of them that says anything about it. None if the
 /// latest says that it got on.
@@ -19,7 +19,7 @@ pub fn explain_events(events: &[EventView]) -> Option<Waiting> {
         "FailedCreatePodSandBox" => StepReason::Starting,
         _ => return None,
     };
-    Some(Waiting::new(reason, &latest.message))
+    Some(Waiting::new(reason, cause(&latest.message)))
 }
 
 /// Reasons of events about the way of a Job's pod to its first container: the Job controller's, then the kubelet's.

@@ -10,7 +10,7 @@ use super::views::{EventView, JobView, PodView, RunView};
 use crate::api::time::Time;
 use crate::api::words::StepReason;
 use crate::evidence::{
-    ContainerKind, ContainerState, JobState, MAX_TERMINATION_MESSAGE, Node, PodEvidence, PodPhase, Terminated,
+    ContainerKind, ContainerState, JobState, MAX_TERMINATION_MESSAGE, Node, PodEvidence, PodPhase, Terminated, cause,
 };
 
 fn labels() -> Value {
@@ -631,7 +631,7 @@ fn events_say_in_words_why_a_step_has_not_begun() {
         ),
     ] {
         let waiting = explain_events(&[event(reason, message, "2026-11-29T10:00:00Z")]).unwrap();
-        assert_eq!((waiting.reason, waiting.message.as_str()), (wanted, message));
+        assert_eq!((waiting.reason, waiting.message.as_str()), (wanted, cause(message)));
     }
     let long = explain_events(&[event("FailedCreate", &"a\nb ".repeat(200), "2026-11-29T10:00:00Z")]);
     let message = long.unwrap().message;

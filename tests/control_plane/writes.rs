@@ -53,7 +53,7 @@ async fn a_step_of_a_chain_takes_three_writes_and_a_run_four_more() {
     oncilla.stop().await;
     let writes = writes(&meter);
     let total: u64 = writes.iter().map(|(_, n)| n).sum();
-    // A step that the simulated kubelet held for over a second on a busy machine was written as Running: one more each.
+    // A step that the simulated kubelet held for three seconds on a busy machine was written as Running: one more each.
     let status = namespace.status_of("chain").await;
     let lived = status
         .steps

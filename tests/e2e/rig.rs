@@ -82,6 +82,8 @@ impl Rig {
             "--namespace",
             SYSTEM,
             "--force-conflicts",
+            // What `make run` has applied without Helm becomes the release's.
+            "--take-ownership",
         ];
         let values = [
             "--set",
