@@ -10,7 +10,7 @@ use kube::core::Status;
 
 use crate::api::names::POLICY_CREATE_BEFORE;
 use crate::api::words::StepReason;
-use crate::evidence::{Waiting, cause};
+use crate::evidence::{Waiting, cause, flat};
 
 /// The reason of a [`Status`] made out of an answer that is none. kube writes the same.
 pub const NOT_A_STATUS: &str = "Failed to parse error data";
@@ -79,7 +79,7 @@ fn refusal(status: &Status) -> Answer {
     }
     // A policy may choose its code among 401, 403 and 422.
     match denied_by_policy(&status.message) {
-        Some(policy) if policy == POLICY_CREATE_BEFORE => return Answer::TooLate { message },
+        Some(_) if is_create_before_refusal(&status.message) => return Answer::TooLate { message },
         Some(_) if status.code == 401 => return Answer::Forbidden { message },
         _ => {}
     }
@@ -115,6 +115,12 @@ fn unknown(message: &str, retry_after: Option<Duration>) -> Answer {
 /// rest of a message may quote what a user wrote.
 fn admission(message: &str) -> Option<&str> {
     message.split_once(" is forbidden: ").map(|(_object, words)| words)
+}
+
+/// Whether the answer to a create says that it came too late. Such an answer decides nothing about the step: what is to be done
+/// has to be observed and recorded again.
+pub fn is_create_before_refusal(message: &str) -> bool {
+    denied_by_policy(message) == Some(POLICY_CREATE_BEFORE)
 }
 
 fn denied_by_policy(message: &str) -> Option<&str> {
@@ -235,16 +241,7 @@ pub const MESSAGE_CHARS: usize = 300;
 /// `text` in one line: white space and control characters become single spaces. What is too long loses its middle: the API
 /// server quotes whole objects there, and says last what is wrong with them.
 pub fn one_line(text: &str) -> String {
-    let mut line = String::new();
-    for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
-        if word.is_empty() {
-            continue;
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
+    let mut line = flat(text);
     let chars = line.chars().count();
     if chars > MESSAGE_CHARS {
         let half = MESSAGE_CHARS / 2;

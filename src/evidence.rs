@@ -213,14 +213,19 @@ pub fn cause(message: &str) -> &str {
     rest.split_once("\" is forbidden: ").map_or(message, |(_, cause)| cause)
 }
 
-/// `text` on one line, with every run of white space and control characters as one space, and at most `max` characters long; what
-/// is cut is shown by an ellipsis.
-pub fn one_line(text: &str, max: usize) -> String {
+/// `text` on one line, with every run of white space and control characters as one space.
+pub fn flat(text: &str) -> String {
     let words: Vec<&str> = text
         .split(|c: char| c.is_whitespace() || c.is_control())
         .filter(|word| !word.is_empty())
         .collect();
-    let line = words.join(" ");
+    words.join(" ")
+}
+
+/// `text` on one line, as [`flat`] makes it, and at most `max` characters long; what
+/// is cut is shown by an ellipsis.
+pub fn one_line(text: &str, max: usize) -> String {
+    let line = flat(text);
     match line.char_indices().nth(max) {
         None => line,
         Some(_) => {

@@ -187,3 +187,26 @@ fn an_error_tells_its_cause_once() {
     };
     assert_eq!(message, "ServiceError: connection reset");
 }
+
+#[test]
+fn only_the_answer_of_our_own_policy_is_a_create_before_refusal() {
+    for (message, expected) in [
+        (
+            "jobs.batch \"a\" is forbidden: ValidatingAdmissionPolicy 'oncilla-create-before' with binding \
+             'oncilla-create-before' denied request: too late: the Job had to be created before 2026-11-29T10:00:00Z",
+            true,
+        ),
+        (
+            "jobs.batch \"a\" is forbidden: ValidatingAdmissionPolicy 'oncilla-create-before-2' with binding 'x' denied \
+             request: no",
+            false,
+        ),
+        (
+            "jobs.batch \"oncilla-create-before\" is forbidden: exceeded quota",
+            false,
+        ),
+        ("", false),
+    ] {
+        assert_eq!(is_create_before_refusal(message), expected, "{message}");
+    }
+}

@@ -24,13 +24,6 @@ pub fn policies<'a>(spec_fields: impl IntoIterator<Item = &'a str>) -> Vec<Value
     ]
 }
 
-/// Whether the API server's answer to the creation of a Job says that it came too late. Such an answer decides nothing about
-/// the step: what is to be done has to be observed and recorded again.
-pub fn is_create_before_refusal(message: &str) -> bool {
-    message.contains(&format!("ValidatingAdmissionPolicy '{POLICY_CREATE_BEFORE}'"))
-        && message.contains("denied request")
-}
-
 /// Refuses a Job whose create-before time has passed: a controller that was paused between its commit and the create would
 /// otherwise start an attempt that has been given up in the meantime, or one of a run that is gone.
 fn create_before() -> Value {
@@ -123,29 +116,6 @@ fn object(kind: &str, name: &str, spec: Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_the_answer_of_our_own_policy_is_a_create_before_refusal() {
-        for (message, expected) in [
-            (
-                "jobs.batch \"a\" is forbidden: ValidatingAdmissionPolicy 'oncilla-create-before' with binding \
-                 'oncilla-create-before' denied request: too late: the Job had to be created before 2026-11-29T10:00:00Z",
-                true,
-            ),
-            (
-                "jobs.batch \"a\" is forbidden: ValidatingAdmissionPolicy 'oncilla-create-before-2' with binding 'x' denied \
-                 request: no",
-                false,
-            ),
-            (
-                "jobs.batch \"oncilla-create-before\" is forbidden: exceeded quota",
-                false,
-            ),
-            ("", false),
-        ] {
-            assert_eq!(is_create_before_refusal(message), expected, "{message}");
-        }
-    }
 
     #[test]
     fn every_field_but_the_mutable_ones_is_frozen() {

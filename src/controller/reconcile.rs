@@ -136,14 +136,6 @@ async fn rounds(run: &RunView, context: &Context, memory: &Mutex<Memory>) -> Res
                     lock(memory).wrote(&written);
                     written
                 }
-                Err(CommitMeaning::Acknowledged | CommitMeaning::Conflict) => {
-                    lock(memory).forget_latest();
-                    match refetch(context, &run).await? {
-                        Some(fresh) => run = std::borrow::Cow::Owned(fresh),
-                        None => return Ok(GONE),
-                    }
-                    continue;
-                }
                 Err(CommitMeaning::Gone) => return Ok(GONE),
                 Err(CommitMeaning::Refused { message }) => {
                     lock(memory).forget_latest();
@@ -151,14 +143,18 @@ async fn rounds(run: &RunView, context: &Context, memory: &Mutex<Memory>) -> Res
                     return Err(Error::Refused(message));
                 }
                 Err(CommitMeaning::Forbidden { message }) => return Err(Error::Forbidden(message)),
-                Err(CommitMeaning::Unknown { message }) => {
-                    // Written or not: only the API server knows, and it is asked before anything follows.
+                Err(
+                    meaning @ (CommitMeaning::Acknowledged | CommitMeaning::Conflict | CommitMeaning::Unknown { .. }),
+                ) => {
+                    // Written or not, by us or by another: only the API server knows, and it is asked before anything follows.
                     lock(memory).forget_latest();
-                    lost_answers += 1;
-                    if lost_answers > 1 {
-                        return Err(Error::Unknown(message));
+                    if let CommitMeaning::Unknown { message } = meaning {
+                        lost_answers += 1;
+                        if lost_answers > 1 {
+                            return Err(Error::Unknown(message));
+                        }
+                        tracing::warn!(%message, "the answer to a status write was lost; reading the run");
                     }
-                    tracing::warn!(%message, "the answer to a status write was lost; reading the run");
                     match refetch(context, &run).await? {
                         Some(fresh) => run = std::borrow::Cow::Owned(fresh),
                         None => return Ok(GONE),
